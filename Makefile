@@ -1,0 +1,48 @@
+# proxrl: every command a developer or a reader needs. Nothing but Python 3.11 and make is assumed.
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-slow test-faults check format bench clean
+
+help:  ## list these commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+install: $(VENV)/.installed  ## virtual environment with pinned dependencies
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "installing proxrl into $(VENV) (a few minutes the first time)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --constraint constraints.txt --editable '.[minatar,dev]'
+	@touch $@
+
+demo: install  ## DQN and DQN Pro side by side on MinAtar: about five minutes
+	@$(BIN)/proxrl demo
+
+test: install  ## the fast suite
+	@$(BIN)/python -m pytest -n 2
+
+test-slow: install  ## real learning, three seeds each: about an hour on 2 cores
+	@$(BIN)/python -m pytest -n 2 -m slow
+
+test-faults: install  ## 50 kills per environment, full disks
+	@$(BIN)/python -m pytest -n 2 -m faults
+
+check: install  ## format, lint, types, tests: what CI runs
+	@$(BIN)/python -m ruff format --check .
+	@$(BIN)/python -m ruff check .
+	@$(BIN)/python -m mypy
+	@$(BIN)/python -m pytest -n 2
+
+format: install  ## format the code and apply safe lint fixes
+	@$(BIN)/python -m ruff check --fix --quiet . || true
+	@$(BIN)/python -m ruff format .
+
+bench: install  ## speed, memory and checkpoint figures, as ratios (keep the machine idle)
+	@$(PIP) install --constraint constraints.txt --editable '.[minatar,dev,sb3]'
+	@$(BIN)/python -m benchmarks
+
+clean:  ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,40 @@
+"""proxrl: proximal deep reinforcement learning (Asadi et al., NeurIPS 2022) in PyTorch.
+
+from proxrl import Agent, presets, train
+
+config = presets.make("dqn-pro", "CartPole-v1", seed=1)
+agent = train(config, "runs/cartpole")
+action, _ = agent.predict(observation, deterministic=True)
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from proxrl.agents.networks import register_network
+    from proxrl.config import RunConfig
+    from proxrl.proximal import Proximal
+    from proxrl.training import presets
+    from proxrl.training.agent import Agent
+    from proxrl.training.run import resume, train
+
+__all__ = ["Agent", "Proximal", "RunConfig", "presets", "register_network", "resume", "train"]
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Agent": "proxrl.training.agent",
+    "Proximal": "proxrl.proximal",
+    "RunConfig": "proxrl.config",
+    "register_network": "proxrl.agents.networks",
+    "resume": "proxrl.training.run",
+    "train": "proxrl.training.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: torch takes seconds, and `proxrl --help` needs none of it."""
+    if name == "presets":
+        return importlib.import_module("proxrl.training.presets")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'proxrl' has no attribute {name!r}")

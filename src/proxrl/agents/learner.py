@@ -1,0 +1,154 @@
+"""One learner, every agent: DQN Pro (Algorithm 1 of the paper), and DQN where c is infinite.
+
+    sample B, compute grad_w h(w)                                        (line 10)
+    w <- (1 - alpha/c) w + (alpha/c) theta - alpha grad_w h(w)           (line 11)
+    theta <- w every `period`                                            (lines 13-15)
+
+The optimizer is Adam, the pull decoupled from it (docs/fidelity.md, decision 1).
+"""
+
+import copy
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from proxrl.agents.losses import td_loss, td_targets
+from proxrl.config import RunConfig
+from proxrl.errors import RunFailed
+from proxrl.proximal import Proximal, distance
+from proxrl.types import Batch
+
+PROBES_PER_SYNC = 10
+
+
+class Probe(NamedTuple):
+    """How far the online network is from the target, in weights and on a batch, in values."""
+
+    parameter_distance: float  # ||w - theta||
+    value_distance: float  # mean |Q(s, a; w) - Q(s, a; theta)|
+
+
+class Update(NamedTuple):
+    """What one update tells the rest of the run."""
+
+    loss: float  # h(w), before the step
+    mean_value: float  # mean Q(s, a; w) of the batch
+    priorities: Tensor  # |TD error| of each transition, [batch]
+    probe: Probe | None  # taken a few times between two syncs
+    sync_distance: float | None  # ||theta_new - theta_old||, if the target was synced
+
+
+class Learner:
+    """Online and target network, optimizer, and the rules that make the agent."""
+
+    def __init__(self, network: nn.Module, config: RunConfig, device: torch.device) -> None:
+        self.online = network.to(device)
+        self.target = copy.deepcopy(self.online).requires_grad_(False)
+        self._weights: list[Tensor] = list(self.online.parameters())
+        self._anchor: list[Tensor] = list(self.target.parameters())
+        adam = torch.optim.Adam(
+            self._weights,
+            lr=config.learner.learning_rate,
+            eps=config.learner.adam_epsilon,
+            fused=device.type != "mps",
+        )
+        self.optimizer = Proximal(adam, self._anchor, config.c)
+        self.updates = 0
+        self._config = config
+        self._updates_per_sync = max(1, round(config.updates_per_sync))
+        self._probe_period = max(1, self._updates_per_sync // PROBES_PER_SYNC)
+
+    def update(self, batch: Batch) -> Update:
+        """One pass of Algorithm 1's inner loop."""
+        config = self._config.learner
+        with torch.no_grad():
+            chooser = self.online(batch.next_states) if config.double else None
+            targets = td_targets(batch, self.target(batch.next_states), chooser)
+
+        values = self.online(batch.states).gather(1, batch.actions[:, None]).squeeze(1)
+        losses = td_loss(values, targets, config.loss)
+        loss = losses.mean()
+
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        probe = self._probe(batch, values.detach())
+        self.optimizer.step()  # the proximal pull, then Adam
+        self.updates += 1
+        sync_distance = self._sync_target()
+
+        return Update(
+            loss=self._finite(loss.item(), values),
+            mean_value=values.detach().mean().item(),
+            priorities=(targets - values.detach()).abs(),
+            probe=probe,
+            sync_distance=sync_distance,
+        )
+
+    def _sync_target(self) -> float | None:
+        """theta <- w when due, or theta <- tau w + (1 - tau) theta after every update."""
+        report = self.updates % self._updates_per_sync == 0
+        if self._config.target.rule == "polyak":
+            tau = self._config.target.tau
+            moved = tau * distance(self._weights, self._anchor) if report else None
+            torch._foreach_lerp_(self._anchor, [weight.detach() for weight in self._weights], tau)
+            return moved
+        if not report:
+            return None
+        moved = distance(self._weights, self._anchor)
+        torch._foreach_copy_(self._anchor, [weight.detach() for weight in self._weights])
+        return moved
+
+    @torch.no_grad()
+    def _probe(self, batch: Batch, values: Tensor) -> Probe | None:
+        if self.updates % self._probe_period:
+            return None
+        anchored = self.target(batch.states).gather(1, batch.actions[:, None]).squeeze(1)
+        return Probe(
+            parameter_distance=distance(self._weights, self._anchor),
+            value_distance=(values - anchored).abs().mean().item(),
+        )
+
+    def _finite(self, loss: float, values: Tensor) -> float:
+        if math.isfinite(loss):
+            return loss
+        config = self._config.learner
+        raise RunFailed(
+            f"the loss became {loss} at update {self.updates} "
+            f"(largest |Q| in the batch {values.detach().abs().max().item():.3g}, "
+            f"learning rate {config.learning_rate:g}, loss {config.loss}): "
+            "try a smaller learning rate, the Huber loss, or clipped rewards"
+        )
+
+    # -------------------------------------------------------------------------------- checkpoints
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of both networks and of Adam's moments, by name."""
+        tensors = {f"online.{name}": t for name, t in self.online.state_dict().items()}
+        tensors |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
+        for name, weight in self.online.named_parameters():
+            for key, tensor in self.optimizer.state.get(weight, {}).items():
+                tensors[f"optimizer.{name}.{key}"] = tensor
+        return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+
+    def load(self, tensors: dict[str, Tensor], updates: int) -> None:
+        """Continue where `state()` was taken."""
+        self.updates = updates
+        self.online.load_state_dict(_below("online.", tensors))
+        self.target.load_state_dict(_below("target.", tensors))
+        moments = {
+            number: _below(f"optimizer.{name}.", tensors)
+            for number, (name, _) in enumerate(self.online.named_parameters())
+        }
+        state = self.optimizer.state_dict()
+        state["state"] = {number: values for number, values in moments.items() if values}
+        self.optimizer.load_state_dict(state)
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

@@ -1,0 +1,138 @@
+"""Networks from states [batch, stack, *observation] to action values [batch, actions].
+
+Images of 8-bit values are scaled to [0, 1] inside the network, so that the replay and the bus carry
+bytes. A stack of images becomes channels. Weights start as PyTorch's layers do, uniform within
+1/sqrt(fan-in), from the run's own seed.
+"""
+
+import importlib
+import itertools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from proxrl.config import NetworkConfig
+from proxrl.errors import UserError
+from proxrl.types import ObservationSpec
+
+NetworkFunction = Callable[[ObservationSpec, int, tuple[int, ...]], nn.Module]
+
+
+class Pixels(nn.Module):
+    """States to float channels [batch, stack x channels, height, width] within [0, 1]."""
+
+    def __init__(self, spec: ObservationSpec) -> None:
+        super().__init__()
+        self._scale = 1.0 / spec.high
+        self._has_channels = len(spec.shape) == 3
+
+    def forward(self, states: Tensor) -> Tensor:
+        if self._has_channels:  # [batch, stack, height, width, channels]
+            states = states.permute(0, 1, 4, 2, 3).flatten(1, 2)
+        pixels = states.float()
+        return pixels if self._scale == 1.0 else pixels.mul_(self._scale)
+
+
+def nature(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+    """The Nature DQN network (Mnih et al. 2015): three convolutions, one dense layer of 512."""
+    if len(spec.shape) < 2 or min(spec.shape[:2]) < 36:
+        raise UserError(f"network nature needs images of 36 x 36 or more, not {spec.shape}")
+    return _convolutional(
+        spec,
+        actions,
+        hidden,
+        nn.Conv2d(_channels(spec), 32, kernel_size=8, stride=4),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, kernel_size=4, stride=2),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, kernel_size=3, stride=1),
+        nn.ReLU(),
+    )
+
+
+def minatar(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+    """MinAtar's network (Young & Tian 2019): one 3 x 3 convolution, one dense layer of 128."""
+    if len(spec.shape) < 2 or min(spec.shape[:2]) < 3:
+        raise UserError(f"network minatar needs images of 3 x 3 or more, not {spec.shape}")
+    return _convolutional(
+        spec, actions, hidden, nn.Conv2d(_channels(spec), 16, kernel_size=3), nn.ReLU()
+    )
+
+
+def mlp(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+    """Dense layers on the flattened state."""
+    inputs = spec.stack
+    for side in spec.shape:
+        inputs *= side
+    return nn.Sequential(nn.Flatten(), _Float(), *_dense(inputs, hidden, actions))
+
+
+_registry: dict[str, NetworkFunction] = {"nature": nature, "minatar": minatar, "mlp": mlp}
+
+
+def register_network(name: str, function: NetworkFunction) -> None:
+    """Make `function(observation_spec, actions, hidden) -> nn.Module` known as `network.kind`."""
+    _registry[name] = function
+
+
+def build_network(
+    spec: ObservationSpec, actions: int, config: NetworkConfig, seed: int
+) -> nn.Module:
+    """The configured network, its weights drawn from `seed` and nothing else."""
+    function = _function(config.kind, spec)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = function(spec, actions, config.hidden)
+    with torch.no_grad():
+        shape = tuple(network(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape)
+    if shape != (1, actions):
+        raise UserError(
+            f"network {config.kind} gives shape {shape} for one state, not (1, {actions})"
+        )
+    return network
+
+
+def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
+    if kind == "auto":
+        kind = "mlp" if not spec.is_image else "nature" if min(spec.shape[:2]) >= 36 else "minatar"
+    if kind in _registry:
+        return _registry[kind]
+    if ":" in kind:
+        module, name = kind.split(":", 1)
+        try:
+            function: NetworkFunction = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise UserError(f"network {kind} cannot be imported: {error}") from None
+        return function
+    known = ", ".join(sorted(_registry))
+    raise UserError(f"unknown network {kind}: choose from {known}, or say module:function")
+
+
+def _convolutional(
+    spec: ObservationSpec, actions: int, hidden: tuple[int, ...], *layers: nn.Module
+) -> nn.Module:
+    pixels = nn.Sequential(Pixels(spec), *layers, nn.Flatten())
+    with torch.no_grad():
+        features = pixels(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape[1]
+    return nn.Sequential(*pixels, *_dense(features, hidden, actions))
+
+
+def _dense(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise((inputs, *hidden)):
+        layers += [nn.Linear(before, after), nn.ReLU()]
+    return [*layers, nn.Linear(hidden[-1] if hidden else inputs, outputs)]
+
+
+class _Float(nn.Module):
+    def forward(self, states: Tensor) -> Tensor:
+        return states.float()
+
+
+def _channels(spec: ObservationSpec) -> int:
+    return spec.stack * (spec.shape[2] if len(spec.shape) == 3 else 1)
+
+
+def _dtype(spec: ObservationSpec) -> torch.dtype:
+    return torch.uint8 if spec.dtype == "uint8" else torch.float32

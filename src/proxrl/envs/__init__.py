@@ -1,0 +1,7 @@
+"""Environment in, typed time steps out."""
+
+from proxrl.envs.journal import Environment, Episodes, NotRestorable
+from proxrl.envs.make import make
+from proxrl.envs.stack import FrameStack
+
+__all__ = ["Environment", "Episodes", "FrameStack", "NotRestorable", "make"]

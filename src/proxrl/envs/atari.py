@@ -1,0 +1,85 @@
+"""Atari 2600 on the raw Arcade Learning Environment, by Dopamine's protocol (Machado et al. 2018).
+
+Per agent step: `frame_skip` emulator frames, the maximum of the last two in grayscale, resized to
+84 x 84 by area. Sticky actions on; no no-op starts, no fire on reset, minimal action set. A lost
+life is not terminal unless asked for.
+
+ALE applies its own random seed only when a ROM is loaded (100 ms and more), but `reset_game` is
+identical every time with ALE's stickiness at 0. So the repeats are drawn here, one per emulator
+frame, from the episode's own generator: an episode is a function of its seed and its actions.
+"""
+
+import cv2
+import gymnasium
+import numpy as np
+from ale_py import ALEInterface, LoggerMode, roms
+
+from proxrl.config import ProtocolConfig
+from proxrl.types import Array, End, ObservationSpec, TimeStep
+
+SIDE = 84  # pixels
+
+
+class Atari:
+    """One game."""
+
+    def __init__(self, env: str, protocol: ProtocolConfig) -> None:
+        game = gymnasium.spec(env).kwargs["game"]
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        cv2.setNumThreads(1)  # a screen is too small to share
+        self._ale = ALEInterface()
+        self._ale.setFloat("repeat_action_probability", 0.0)
+        self._ale.setInt("random_seed", 0)
+        rom = roms.get_rom_path(game)
+        assert rom is not None, f"ale_py has no ROM for {game}"
+        self._ale.loadROM(rom)
+        self._action_set = self._ale.getMinimalActionSet()
+        self._protocol = protocol
+        self._screens = np.zeros((2, *self._ale.getScreenDims()), np.uint8)
+        self._generator = np.random.default_rng(0)
+        self._previous = 0  # action index that the emulator executed last; 0 is no-op
+        self._lives = 0
+        self.actions = len(self._action_set)
+        self.observation = ObservationSpec((SIDE, SIDE), "uint8", protocol.stack, high=255.0)
+
+    def reset(self, seed: np.random.SeedSequence) -> TimeStep:
+        self._generator = np.random.default_rng(seed)
+        self._previous = 0
+        self._ale.reset_game()
+        self._lives = self._ale.lives()
+        self._ale.getScreenGrayscale(self._screens[0])
+        self._screens[1] = 0
+        return TimeStep(self._observation(), 0.0, End.NO, game_over=False)
+
+    def step(self, action: int) -> TimeStep:
+        skip = self._protocol.frame_skip
+        repeats = self._generator.random(skip) < self._protocol.sticky_actions
+        reward = 0.0
+        game_over = False
+        for frame in range(skip):
+            if not repeats[frame]:
+                self._previous = action
+            reward += self._ale.act(self._action_set[self._previous])
+            game_over = self._ale.game_over()
+            if game_over:
+                break
+            if frame >= skip - 2:
+                self._ale.getScreenGrayscale(self._screens[frame - skip])
+        return TimeStep(self._observation(), reward, self._end(game_over), game_over)
+
+    def render(self) -> Array:
+        screen: Array = self._ale.getScreenRGB()
+        return screen
+
+    def close(self) -> None:
+        pass
+
+    def _end(self, game_over: bool) -> End:
+        lives, self._lives = self._lives, self._ale.lives()
+        life_lost = self._protocol.life_loss_terminal and self._lives < lives
+        return End.TERMINATED if game_over or life_lost else End.NO
+
+    def _observation(self) -> Array:
+        screen = np.maximum(self._screens[0], self._screens[1])
+        resized: Array = cv2.resize(screen, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
+        return resized

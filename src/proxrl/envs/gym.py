@@ -1,0 +1,83 @@
+"""Any Gymnasium environment with discrete actions.
+
+uint8 arrays of two or three dimensions are images and stay as they are (channels last); every
+other observation (vectors, discrete states, dictionaries) becomes one float32 vector.
+"""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from proxrl.config import ProtocolConfig
+from proxrl.errors import UserError
+from proxrl.types import Array, End, ObservationSpec, TimeStep
+
+
+class Gym:
+    """One environment, its episodes seeded one by one."""
+
+    def __init__(self, env: str, made: "gymnasium.Env[Any, Any]", protocol: ProtocolConfig) -> None:
+        if not isinstance(made.action_space, spaces.Discrete):
+            raise UserError(
+                f"{env} has actions {made.action_space}: proxrl needs discrete actions, "
+                "a gymnasium.spaces.Discrete"
+            )
+        self._env = made
+        self._space = made.observation_space
+        self._first_action = int(made.action_space.start)
+        self._is_image, self._channels_first = _image_layout(self._space)
+        self.actions = int(made.action_space.n)
+        self.observation = _observation_spec(env, self._space, protocol.stack, self._is_image)
+
+    def reset(self, seed: np.random.SeedSequence) -> TimeStep:
+        observation, _ = self._env.reset(seed=int(seed.generate_state(1)[0]))
+        return TimeStep(self._observation(observation), 0.0, End.NO, game_over=False)
+
+    def step(self, action: int) -> TimeStep:
+        raw, reward, terminated, truncated, _ = self._env.step(self._first_action + action)
+        end = End.TERMINATED if terminated else End.TRUNCATED if truncated else End.NO
+        return TimeStep(self._observation(raw), float(reward), end, end != End.NO)
+
+    def render(self) -> Array:
+        picture: Any = self._env.render()
+        if not isinstance(picture, np.ndarray):
+            raise UserError("this environment cannot draw itself: it has no rgb_array render mode")
+        if picture.dtype != np.uint8:
+            picture = (np.clip(picture, 0.0, 1.0) * 255).astype(np.uint8)
+        drawn: Array = picture
+        return drawn
+
+    def close(self) -> None:
+        self._env.close()
+
+    def _observation(self, raw: Any) -> Array:
+        if self._is_image:
+            image = np.asarray(raw)
+            return image.transpose(1, 2, 0) if self._channels_first else image
+        vector: Array = np.asarray(spaces.flatten(self._space, raw), dtype=np.float32)
+        return vector
+
+
+def _image_layout(space: "spaces.Space[Any]") -> tuple[bool, bool]:
+    """(is it an image, are its channels first)."""
+    if not isinstance(space, spaces.Box) or space.dtype not in (np.uint8, np.bool_):
+        return False, False
+    shape = space.shape
+    few_first = len(shape) == 3 and shape[0] in (1, 3, 4) and shape[2] not in (1, 3, 4)
+    return len(shape) in (2, 3), few_first
+
+
+def _observation_spec(
+    env: str, space: "spaces.Space[Any]", stack: int, is_image: bool
+) -> ObservationSpec:
+    if is_image:
+        assert isinstance(space, spaces.Box)
+        shape = space.shape
+        if _image_layout(space)[1]:
+            shape = (*shape[1:], shape[0])
+        return ObservationSpec(shape, "uint8", stack, high=float(np.max(space.high)))
+    if not space.is_np_flattenable:
+        raise UserError(f"{env} observes {space}, which cannot be made an array")
+    return ObservationSpec((spaces.flatdim(space),), "float32", stack)

@@ -1,0 +1,19 @@
+"""The proximal term: the paper's line (`pull`) and the same around any torch optimizer."""
+
+from proxrl.proximal.optimizer import Proximal
+from proxrl.proximal.pull import (
+    c_from_pull_per_sync,
+    distance,
+    pull_,
+    pull_per_sync,
+    pull_strength,
+)
+
+__all__ = [
+    "Proximal",
+    "c_from_pull_per_sync",
+    "distance",
+    "pull_",
+    "pull_per_sync",
+    "pull_strength",
+]

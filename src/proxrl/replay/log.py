@@ -1,0 +1,231 @@
+"""The append-only log of frames and steps, memory-mapped, each frame stored once.
+
+Two rings in two files. *Frames* holds every observation, an episode's last one included. *Steps*
+holds one record per transition: where its state's newest frame is, the action, the reward, how it
+ended, and its age (steps since the episode began). Within an episode both run in parallel, so the
+state k steps later ends at `frame + k`, and frames older than `age` do not belong to it.
+
+Numbers are absolute and only grow; a slot is number % ring size. Alive is the newest `capacity`
+steps, fewer if their frames would not fit (very short episodes). A checkpoint of the log is five
+integers: the rings have room for RESERVE checkpoint intervals beyond what is alive, so that what
+the newest two checkpoints refer to is intact even while the next one is being written; what a
+killed process wrote after its last checkpoint is written again, the same.
+
+The files are allocated in full before the first step: a sparse map on a full disk would end in
+SIGBUS.
+"""
+
+import os
+from pathlib import Path
+from typing import Any, TypedDict
+
+import numpy as np
+
+from proxrl.errors import UserError
+from proxrl.types import Array, End, ObservationSpec
+
+RESERVE = 3  # checkpoint intervals: the newest two, and the one being written
+
+STEP = np.dtype(
+    [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
+)
+MAX_STACK = 255  # an age is kept in one byte
+
+
+class LogState(TypedDict):
+    """All that a checkpoint keeps of the log."""
+
+    frames: int  # written so far
+    steps: int  # written so far
+    oldest: int  # first step alive
+    age: int  # of the newest frame
+    ended: bool  # the newest frame was an episode's last
+    first_frame: int  # the earliest that anything alive refers to
+
+
+NEW = LogState(frames=0, steps=0, oldest=0, age=0, ended=True, first_frame=0)
+
+
+def ring_sizes(spec: ObservationSpec, capacity: int, checkpoint_steps: int) -> tuple[int, int, int]:
+    """(frames alive, frame ring, step ring).
+
+    Last observations need room beside one frame per step: 1% more, or what 16 MB can hold if that
+    is more, so that only images with episodes under 100 steps ever keep fewer than `capacity`.
+    """
+    spare = min(capacity, max(capacity // 100, (1 << 24) // spec.nbytes))
+    alive = capacity + spare + spec.stack
+    beyond = RESERVE * (checkpoint_steps + checkpoint_steps // 16 + 2)  # last observations again
+    return alive, alive + beyond, capacity + beyond
+
+
+def log_nbytes(spec: ObservationSpec, capacity: int, checkpoint_steps: int) -> int:
+    """Bytes on disk, and in memory when all of it is in use."""
+    _, frames, steps = ring_sizes(spec, capacity, checkpoint_steps)
+    return (frames + 1) * spec.nbytes + steps * STEP.itemsize
+
+
+class ReplayLog:
+    """The log in a folder, made new or opened at a checkpoint's `state`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        spec: ObservationSpec,
+        capacity: int,
+        checkpoint_steps: int,
+        state: LogState | None = None,
+    ) -> None:
+        self.spec = spec
+        self.capacity = capacity
+        self._alive_frames, frames, steps = ring_sizes(spec, capacity, checkpoint_steps)
+        self.zero_slot = frames  # one more frame, never written: what lies before an episode
+        folder.mkdir(parents=True, exist_ok=True)
+        make = state is None
+        frames_shape = (frames + 1, *spec.shape)
+        self._files = [
+            _allocate(folder / "frames.bin", frames_shape, np.dtype(spec.dtype), make),
+            _allocate(folder / "steps.bin", (steps,), STEP, make),
+        ]
+        self.frames: Array = _mapped(folder / "frames.bin", frames_shape, np.dtype(spec.dtype))
+        records = _mapped(folder / "steps.bin", (steps,), STEP)
+        self._ring = (frames, steps)
+        self._frame, self._age = records["frame"], records["age"]
+        self._action, self._reward, self._end = records["action"], records["reward"], records["end"]
+        self._protected = 0  # first frame that a checkpoint still refers to
+        self._state = state.copy() if state is not None else NEW.copy()
+        self.protect(self._state)
+
+    # ------------------------------------------------------------------------------------ writing
+
+    def begin(self, observation: Array) -> None:
+        """An episode's first observation."""
+        assert self._state["ended"], "the last episode has not ended"
+        self._state["age"], self._state["ended"] = 0, False
+        self._append_frame(observation)
+
+    def add(self, action: int, reward: float, end: End, observation: Array) -> None:
+        """One step: the action taken at the newest frame, and what came of it."""
+        state = self._state
+        assert not state["ended"], "begin an episode first"
+        slot = state["steps"] % self._ring[1]
+        self._frame[slot] = state["frames"] - 1
+        self._action[slot] = action
+        self._reward[slot] = reward
+        self._age[slot] = state["age"]
+        self._end[slot] = end
+        state["steps"] += 1
+        state["age"] = min(state["age"] + 1, MAX_STACK)
+        state["ended"] = end != End.NO
+        self._append_frame(observation)
+        self._forget()
+
+    def _append_frame(self, observation: Array) -> None:
+        number = self._state["frames"]
+        assert number - self._ring[0] < self._protected, "a checkpoint's frame would be overwritten"
+        self.frames[number % self._ring[0]] = observation
+        self._state["frames"] = number + 1
+
+    def _forget(self) -> None:
+        """Advance the oldest step alive past what no longer fits."""
+        state = self._state
+        oldest = max(state["oldest"], state["steps"] - self.capacity)
+        while self._first_frame_of(oldest) < state["frames"] - self._alive_frames:
+            oldest += 1
+        state["oldest"] = oldest
+        state["first_frame"] = self._first_frame_of(oldest)
+
+    def _first_frame_of(self, step: int) -> int:
+        """The earliest frame that the step's state may need."""
+        return max(0, int(self._frame[step % self._ring[1]]) - (self.spec.stack - 1))
+
+    def cut(self) -> None:
+        """Give up the running episode where it stands: its newest step becomes a truncation."""
+        state = self._state
+        if not state["ended"] and state["age"] > 0:
+            self._end[(state["steps"] - 1) % self._ring[1]] = End.TRUNCATED
+        state["ended"] = True
+
+    # ------------------------------------------------------------------------------------ reading
+
+    @property
+    def steps(self) -> int:
+        """Steps written so far: the next one's number."""
+        return self._state["steps"]
+
+    @property
+    def oldest(self) -> int:
+        """Number of the first step alive."""
+        return self._state["oldest"]
+
+    @property
+    def running(self) -> int:
+        """Steps of the episode that is still going on (at most 255 are counted)."""
+        return 0 if self._state["ended"] else self._state["age"]
+
+    def records(self, steps: Array) -> tuple[Array, Array, Array, Array, Array]:
+        """(frame, action, reward, age, end) of these steps, any shape."""
+        slots = steps % self._ring[1]
+        return (
+            self._frame[slots],
+            self._action[slots],
+            self._reward[slots],
+            self._age[slots],
+            self._end[slots],
+        )
+
+    def stack_slots(self, frames: Array, ages: Array) -> Array:
+        """Slots of the states that end at these frames, [..., stack], oldest first."""
+        back = np.arange(self.spec.stack - 1, -1, -1)
+        slots = (frames[..., None] - back) % self._ring[0]
+        return np.where(back <= ages[..., None], slots, self.zero_slot)
+
+    def newest_frame(self, back: int = 0) -> Array:
+        """The frame written `back` frames before the newest one."""
+        frame: Array = self.frames[(self._state["frames"] - 1 - back) % self._ring[0]]
+        return frame
+
+    def newest_step(self, back: int = 0) -> tuple[int, float, int]:
+        """(action, reward, end) written `back` steps before the newest one."""
+        slot = (self._state["steps"] - 1 - back) % self._ring[1]
+        return int(self._action[slot]), float(self._reward[slot]), int(self._end[slot])
+
+    # -------------------------------------------------------------------------------- checkpoints
+
+    def state(self) -> LogState:
+        return self._state.copy()
+
+    def protect(self, state: LogState) -> None:
+        """Never overwrite what this checkpoint, or a later one, refers to."""
+        self._protected = state["first_frame"]
+
+    @property
+    def full(self) -> bool:
+        """The next step might overwrite a protected frame: a checkpoint is due early."""
+        return self._state["frames"] + 2 > self._protected + self._ring[0]
+
+    def sync(self) -> None:
+        """Force what was written to the disk; safe from another thread, which it does not hold."""
+        for file in self._files:
+            os.fsync(file)
+
+    def close(self) -> None:
+        for file in self._files:
+            os.close(file)
+        self._files = []
+
+
+def _allocate(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]", make: bool) -> int:
+    """A file descriptor of the file, its whole size reserved on disk."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    if not make and (not path.exists() or path.stat().st_size != size):
+        raise UserError(f"{path} is missing or has another size: the replay cannot be continued")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    if make:
+        os.ftruncate(descriptor, 0)
+        os.posix_fallocate(descriptor, 0, size)
+    return descriptor
+
+
+def _mapped(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
+    """A plain array on the file (an ndarray indexes faster than its memmap subclass)."""
+    return np.asarray(np.memmap(path, dtype=dtype, mode="r+", shape=shape))

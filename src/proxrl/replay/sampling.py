@@ -1,0 +1,71 @@
+"""Minibatches: which steps, and one gather of their states into preallocated tensors."""
+
+import numpy as np
+import torch
+
+from proxrl.replay.log import ReplayLog
+from proxrl.replay.nstep import n_step
+from proxrl.types import Array, Batch
+
+
+class UniformReplay:
+    """Every complete transition alive is equally likely, drawn with replacement."""
+
+    def __init__(
+        self,
+        log: ReplayLog,
+        batch_size: int,
+        n: int,
+        discount: float,
+        generator: np.random.Generator,
+        device: torch.device,
+    ) -> None:
+        self.log = log
+        self.generator = generator
+        self._batch_size = batch_size
+        self._discount = discount
+        self._window = np.arange(n)
+        self._device = device
+        self._frames = torch.from_numpy(log.frames).flatten(1)  # [slots, values]: shares memory
+        # Both states of every transition: [2, batch, stack, *observation], gathered into one place.
+        self._states = torch.empty(
+            (2, batch_size, *log.spec.state_shape),
+            dtype=self._frames.dtype,
+            pin_memory=device.type == "cuda",
+        )
+        self._flat_states = self._states.view(2 * batch_size * log.spec.stack, -1)
+
+    def __len__(self) -> int:
+        """Complete transitions: all alive but the newest n - 1 of an episode still running."""
+        return max(0, self._complete() - self.log.oldest)
+
+    def sample(self) -> Batch:
+        """A batch whose states are valid until the next one is drawn."""
+        steps = self.generator.integers(self.log.oldest, self._complete(), self._batch_size)
+        return self.gather(steps)
+
+    def gather(self, steps: Array) -> Batch:
+        """The transitions that begin at these steps."""
+        windows = steps[:, None] + self._window  # [batch, n]
+        frames, actions, rewards, ages, ends = self.log.records(windows)
+        returns, discounts, spans = n_step(rewards, ends, self._discount)
+        first, age = frames[:, 0], ages[:, 0].astype(np.int64)
+        slots = self.log.stack_slots(
+            np.stack([first, first + spans]), np.stack([age, age + spans])
+        )  # [2, batch, stack]
+        torch.index_select(
+            self._frames, 0, torch.from_numpy(slots.reshape(-1)), out=self._flat_states
+        )
+        states = self._states.to(self._device, non_blocking=True)
+        return Batch(
+            states=states[0],
+            actions=torch.from_numpy(actions[:, 0].astype(np.int64)).to(self._device),
+            returns=torch.from_numpy(returns).to(self._device),
+            discounts=torch.from_numpy(discounts).to(self._device),
+            next_states=states[1],
+            indices=steps,
+        )
+
+    def _complete(self) -> int:
+        pending = min(len(self._window) - 1, self.log.running)
+        return self.log.steps - pending

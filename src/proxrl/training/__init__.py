@@ -1,0 +1,1 @@
+"""Runs: what they are (presets), how they go (loop), what they leave (checkpoint, metrics)."""

@@ -1,0 +1,108 @@
+"""A trained agent, for use: `Agent.load(folder)`, `predict`, `evaluate`."""
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from proxrl.agents.networks import build_network
+from proxrl.config import RunConfig
+from proxrl.envs import Environment, make
+from proxrl.errors import UserError
+from proxrl.training.evaluate import Evaluation, evaluate
+from proxrl.training.folder import RunFolder
+from proxrl.training.machine import resolve_device
+from proxrl.types import Array
+
+
+class Agent:
+    """The online network of a run and how to use it."""
+
+    def __init__(
+        self, network: nn.Module, config: RunConfig, environment: Environment, step: int
+    ) -> None:
+        self.network = network
+        self.config = config
+        self.step = step  # agent steps it was trained for
+        self.environment = environment  # as it was trained, under the protocol of scores
+        self.device = next(network.parameters()).device
+        self._generator = np.random.default_rng(config.seed)
+
+    @classmethod
+    def load(
+        cls, folder: str | os.PathLike[str], device: str = "auto", pictures: bool = False
+    ) -> "Agent":
+        """The agent of a run folder's newest checkpoint; `pictures` if it will be filmed."""
+        place = RunFolder(folder)
+        config = place.config()
+        checkpoint = place.newest_checkpoint(say=print)
+        if checkpoint is None:
+            raise UserError(f"{place.path} has no checkpoint yet: train it first")
+        arrays, state = checkpoint
+        protocol = replace(config.protocol, life_loss_terminal=False)
+        environment = make(config.env, protocol, pictures)
+        network = build_network(
+            environment.observation, environment.actions, config.network, config.seed
+        )
+        network.load_state_dict(
+            {
+                name.removeprefix("online."): torch.from_numpy(array)
+                for name, array in arrays.items()
+                if name.startswith("online.")
+            }
+        )
+        network = network.requires_grad_(False).to(resolve_device(device))
+        return cls(network, config, environment, state["step"])
+
+    def predict(self, observation: Any, deterministic: bool = True) -> tuple[Any, None]:
+        """(action, None) as in Stable-Baselines3, for one observation or a batch of them.
+
+        With a stack (Atari) an observation is [stack, *frame], else what the environment gives.
+        Not deterministic means epsilon-greedy with the training run's final epsilon.
+        """
+        states, is_batch = self._states(np.asarray(observation))
+        with torch.inference_mode():
+            actions = self.network(torch.from_numpy(states).to(self.device)).argmax(1).cpu().numpy()
+        if not deterministic:
+            explores = self._generator.random(len(actions)) < (
+                self.config.exploration.final_epsilon
+            )
+            random = self._generator.integers(self.environment.actions, size=len(actions))
+            actions = np.where(explores, random, actions)
+        return (actions if is_batch else int(actions[0])), None
+
+    def evaluate(
+        self,
+        episodes: int | None = None,
+        epsilon: float | None = None,
+        watch: Callable[[Array], None] | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Evaluation:
+        """Undiscounted, unclipped returns with the protocol they were obtained by."""
+        return evaluate(
+            self.network,
+            self.environment,
+            self.config,
+            self.step,
+            self.device,
+            episodes,
+            epsilon,
+            stop,
+            watch,
+        )
+
+    def _states(self, observation: Array) -> tuple[Array, bool]:
+        spec = self.environment.observation
+        one = spec.shape if spec.stack == 1 else spec.state_shape
+        is_batch = observation.ndim == len(one) + 1
+        if observation.shape[int(is_batch) :] != one:
+            raise UserError(
+                f"an observation of {self.config.env} has shape {one}, got {observation.shape}"
+            )
+        count = len(observation) if is_batch else 1
+        states = observation.reshape((count, *spec.state_shape)).astype(spec.dtype, copy=False)
+        return np.ascontiguousarray(states), is_batch

@@ -1,0 +1,301 @@
+"""The training loop: the one place that knows environments, replay and learner.
+
+A run is a function of its config. Everything that it will do next is in `Run`'s parts, and
+everything in them that cannot be recomputed is in `Run.save`: killed at any moment and resumed,
+it gives the same bits as if it had never been killed.
+"""
+
+import collections
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from proxrl.agents.learner import Learner
+from proxrl.agents.networks import build_network
+from proxrl.agents.policy import epsilon_greedy, linear_epsilon
+from proxrl.config import RunConfig
+from proxrl.envs import Episodes, FrameStack, NotRestorable, make
+from proxrl.replay import ReplayLog, UniformReplay
+from proxrl.replay.log import NEW, LogState
+from proxrl.training.checkpoint import Checkpointer
+from proxrl.training.evaluate import (
+    ACTING_STREAM,
+    SAMPLING_STREAM,
+    TRAINING_STREAM,
+    Evaluation,
+    evaluate,
+)
+from proxrl.training.folder import RunFolder
+from proxrl.training.machine import describe_machine, resolve_device
+from proxrl.training.metrics import Interval, Journalist
+from proxrl.types import Array, End, TimeStep
+
+Checkpoint = tuple[dict[str, Array], dict[str, Any]]
+
+
+class Run:
+    """A run in motion: new, or continued from a checkpoint."""
+
+    def __init__(
+        self,
+        config: RunConfig,
+        folder: RunFolder,
+        checkpoint: Checkpoint | None = None,
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        arrays, state = checkpoint or ({}, {})
+        torch.set_num_threads(config.threads)
+        self.config = config
+        self.folder = folder
+        self.device = resolve_device(config.device)
+        self.machine = describe_machine(config)
+        self.say = say
+
+        environment = make(config.env, config.protocol)
+        scored_by = replace(config.protocol, life_loss_terminal=False)
+        self.evaluation_environment = make(config.env, scored_by)
+        spec = environment.observation
+        self.episodes = Episodes(
+            environment, config.seed, (TRAINING_STREAM,), config.protocol.max_episode_steps
+        )
+        self.stack = FrameStack(spec)
+
+        self.generators = {
+            name: np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(stream,)))
+            for name, stream in (("acting", ACTING_STREAM), ("sampling", SAMPLING_STREAM))
+        }
+        keeps_replay = state and folder.replay.exists()
+        self.log = ReplayLog(
+            folder.replay,
+            spec,
+            config.replay.capacity,
+            config.checkpoint.period_steps,
+            state["log"] if keeps_replay else None,
+        )
+        self.replay = UniformReplay(
+            self.log,
+            config.replay.batch_size,
+            config.replay.n_step,
+            config.learner.discount,
+            self.generators["sampling"],
+            self.device,
+        )
+        network = build_network(spec, environment.actions, config.network, config.seed)
+        self.learner = Learner(network, config, self.device)
+
+        self.step = 0
+        self.evaluated_step = 0
+        self.saved_step = 0
+        self.episode_return = 0.0
+        self.last_evaluation: Evaluation | None = None
+        self.interval = Interval(state.get("interval"))
+        self.checkpointer = Checkpointer(folder.checkpoints, config.checkpoint.keep_all)
+        self.journalist = Journalist(
+            folder.path, config, state.get("step", 0), state.get("lengths")
+        )
+        self._log_states: list[LogState] = [NEW]  # of the newest two durable checkpoints
+
+        if state:
+            self._restore(arrays, state, with_replay=bool(keeps_replay))
+        else:
+            self._begin(self.episodes.begin())
+
+    # ----------------------------------------------------------------------------------- the steps
+
+    def advance(self) -> None:
+        """One agent step, and the learning that is due after it (Algorithm 1)."""
+        config = self.config
+        action = epsilon_greedy(
+            self.learner.online,
+            self.stack.state,
+            self.epsilon,
+            self.episodes.environment.actions,
+            self.generators["acting"],
+            self.device,
+        )
+        now = self.episodes.step(action)
+        self.log.add(action, self._learning_reward(now.reward), now.end, now.observation)
+        self.step += 1
+        self.episode_return += now.reward
+        self._follow(now)
+
+        if self.step % config.learner.update_period_steps == 0 and self.is_warm:
+            for _ in range(config.learner.updates_per_step):
+                self.interval.add_update(self.learner.update(self.replay.sample()))
+
+    @property
+    def epsilon(self) -> float:
+        rules = self.config.exploration
+        warmup = self.config.replay.warmup_steps
+        return linear_epsilon(self.step, warmup, rules.decay_steps, rules.final_epsilon)
+
+    @property
+    def is_warm(self) -> bool:
+        return len(self.replay) >= self.config.replay.warmup_steps
+
+    def _learning_reward(self, reward: float) -> float:
+        return max(-1.0, min(1.0, reward)) if self.config.protocol.clip_rewards else reward
+
+    def _follow(self, now: TimeStep) -> None:
+        """Make the state that the next action is chosen in."""
+        if now.game_over:
+            self._record_episode()
+            self._begin(self.episodes.begin())
+        elif now.end != End.NO:  # a life was lost: a new episode for learning, the same game
+            self._begin(now, new_game=False)
+        else:
+            self.stack.push(now.observation)
+
+    def _begin(self, first: TimeStep, new_game: bool = True) -> None:
+        if new_game:
+            self.episode_return = 0.0
+        self.log.begin(first.observation)
+        self.stack.begin(first.observation)
+
+    def _record_episode(self) -> None:
+        length = len(self.episodes.actions)
+        self.interval.add_episode(self.episode_return, length)
+        self.journalist.episode(
+            {
+                "step": self.step,
+                "episode": self.episodes.number,
+                "return": self.episode_return,
+                "length": length,
+            }
+        )
+
+    # -------------------------------------------------------------------------------- evaluations
+
+    @property
+    def evaluation_is_due(self) -> bool:
+        at_interval = self.step % self.config.evaluation.period_steps == 0
+        return self.evaluated_step < self.step and (at_interval or self.step >= self.config.steps)
+
+    def evaluate(self, stop: Callable[[], bool] = lambda: False) -> None:
+        """Score the agent and write the interval's line."""
+        scored = evaluate(
+            self.learner.online,
+            self.evaluation_environment,
+            self.config,
+            self.step,
+            self.device,
+            stop=stop,
+        )
+        self.last_evaluation = scored
+        self.evaluated_step = self.step
+        self.journalist.interval(
+            {
+                "step": self.step,
+                "updates": self.learner.updates,
+                "train/epsilon": self.epsilon,
+                **self.interval.summary(),
+                "eval/mean_return": scored.mean,
+                "eval/std_return": scored.standard_deviation,
+                "eval/returns": scored.returns,
+                "eval/lengths": scored.lengths,
+                "protocol": scored.protocol,
+            }
+        )
+        self.interval = Interval()
+
+    # -------------------------------------------------------------------------------- checkpoints
+
+    @property
+    def checkpoint_is_due(self) -> bool:
+        at_interval = self.step % self.config.checkpoint.period_steps == 0
+        return self.saved_step < self.step and (
+            at_interval or self.log.full or self.step >= self.config.steps
+        )
+
+    def save(self) -> None:
+        """Copy everything that the next step depends on; the rest happens in the background."""
+        self.checkpointer.wait()
+        self.log.protect(self._log_states[0])
+        arrays: dict[str, Array] = {
+            name: tensor.numpy() for name, tensor in self.learner.state().items()
+        }
+        arrays["journal.actions"] = np.array(self.episodes.actions, dtype=np.int16)
+        log = self.log.state()
+        state = {
+            "step": self.step,
+            "updates": self.learner.updates,
+            "evaluated_step": self.evaluated_step,
+            "episode": self.episodes.number,
+            "episode_return": self.episode_return,
+            "generators": {name: g.bit_generator.state for name, g in self.generators.items()},
+            "log": log,
+            "previous_log": self._log_states[-1],
+            "interval": self.interval.state(),
+            "lengths": self.journalist.lengths(),
+            "machine": self.machine,
+        }
+        self.checkpointer.save(self.step, arrays, state, first=self._sync_files)
+        self.saved_step = self.step
+        self._log_states = [*self._log_states, log][-2:]
+
+    def _sync_files(self) -> None:
+        self.log.sync()
+        self.journalist.sync()
+
+    def _restore(self, arrays: dict[str, Array], state: dict[str, Any], with_replay: bool) -> None:
+        self.step = self.saved_step = state["step"]
+        self.evaluated_step = state["evaluated_step"]
+        self.episode_return = state["episode_return"]
+        for name, generator in self.generators.items():
+            generator.bit_generator.state = state["generators"][name]
+        actions = arrays.pop("journal.actions")
+        self.learner.load(
+            {name: torch.from_numpy(array) for name, array in arrays.items()}, state["updates"]
+        )
+        changed = [key for key, value in self.machine.items() if state["machine"].get(key) != value]
+        if changed:
+            self.say(f"another {', '.join(changed)} than before: the bits may differ from here on")
+        if not with_replay:
+            self.say(
+                "the replay of this finished run was not kept: it is filled anew before learning "
+                "goes on, so the extension is not to the bit (checkpoint.keep_replay keeps it)"
+            )
+            self.episodes.number = state["episode"]
+            self._begin(self.episodes.begin())
+            return
+        self._log_states = [state["previous_log"], state["log"]]
+        self.log.protect(state["previous_log"])
+        try:
+            self._relive(state["episode"], actions)
+        except NotRestorable as error:
+            self.say(f"{error}; going on with a new episode, not to the bit")
+            self.log.cut()
+            self._begin(self.episodes.begin())
+
+    def _relive(self, number: int, actions: Array) -> None:
+        """Bring the environment back by its journal, and compare with what the log remembers."""
+        recent: collections.deque[TimeStep] = collections.deque(maxlen=self.log.running + 1)
+        for now in self.episodes.relive(number, actions.tolist()):
+            if not recent or now.end != End.NO:
+                self.stack.begin(now.observation)
+            else:
+                self.stack.push(now.observation)
+            recent.append(now)
+        for back, now in enumerate(reversed(recent)):
+            same = np.array_equal(now.observation, self.log.newest_frame(back))
+            if same and back < self.log.running:
+                reward = np.float32(self._learning_reward(now.reward))
+                same = self.log.newest_step(back)[1] == reward
+            if not same:
+                raise NotRestorable(
+                    f"{self.config.env} is not restorable: episode {number} did not repeat itself "
+                    f"at step {len(actions) - back} under the same seed and actions"
+                )
+
+    def close(self) -> None:
+        """Finish what is in flight and let go of every file."""
+        try:
+            self.checkpointer.wait()
+        finally:
+            self.journalist.close()
+            self.log.close()
+            self.episodes.environment.close()
+            self.evaluation_environment.close()

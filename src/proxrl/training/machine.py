@@ -1,0 +1,63 @@
+"""What fixes the bits besides config and seed: CPU model, libraries, threads, device."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+from proxrl.config import RunConfig
+from proxrl.errors import UserError
+
+
+def available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def resolve_device(name: str) -> torch.device:
+    """The torch device that a config's `device` means here."""
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        name = next(device for device, there in available.items() if there)
+    if not available[name]:
+        there = " or ".join(device for device, yes in available.items() if yes)
+        raise UserError(f"device {name} is not available here: choose auto or {there}")
+    return torch.device(name)
+
+
+def describe_machine(config: RunConfig) -> dict[str, str]:
+    """Recorded in every checkpoint."""
+    return {
+        "cpu": cpu_model(),
+        "device": str(resolve_device(config.device)),
+        "threads": str(config.threads),
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in ("proxrl", "torch", "numpy", "gymnasium")},
+        **_optional_versions("ale-py", "minatar"),
+    }
+
+
+def cpu_model() -> str:
+    with_names = Path("/proc/cpuinfo")
+    if with_names.exists():
+        first_core = with_names.read_text().split("\n\n")[0].splitlines()
+        pairs = (line.partition(":") for line in first_core)
+        fields = {key.strip(): value.strip() for key, _, value in pairs}
+        parts = (fields.get(key, "") for key in ("model name", "cpu family", "model", "stepping"))
+        return " ".join(parts).strip()
+    return platform.processor()
+
+
+def _optional_versions(*names: str) -> dict[str, str]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

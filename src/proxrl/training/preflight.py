@@ -1,0 +1,138 @@
+"""Before a run starts: the memory, disk and time it will need; a refusal where it cannot fit."""
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import psutil
+import torch
+
+from proxrl.agents.learner import Learner
+from proxrl.agents.networks import build_network
+from proxrl.agents.policy import action_values
+from proxrl.config import RunConfig
+from proxrl.envs import Environment, Episodes, make
+from proxrl.errors import UserError
+from proxrl.replay import log_nbytes
+from proxrl.training.machine import resolve_device
+from proxrl.types import Batch, ObservationSpec
+
+PROCESS_BYTES = 600_000_000  # Python, torch and their buffers, measured
+CALIBRATION_UPDATES = 12
+CALIBRATION_STEPS = 100
+
+
+class Preflight(NamedTuple):
+    """What a run will need."""
+
+    memory: int  # bytes, once the replay is full
+    disk: int  # bytes at the peak
+    seconds: float  # for all of its steps, evaluations included
+
+    def __str__(self) -> str:
+        return (
+            f"needs {_gigabytes(self.memory)} of memory, {_gigabytes(self.disk)} of disk, "
+            f"about {_duration(self.seconds)}"
+        )
+
+
+def preflight(config: RunConfig, folder: Path, steps_done: int = 0) -> Preflight:
+    """Measure on scratch copies (the run's own generators are not touched), then check."""
+    device = resolve_device(config.device)
+    torch.set_num_threads(config.threads)
+    environment = make(config.env, replace(config.protocol, life_loss_terminal=False))
+    spec = environment.observation
+    network = build_network(spec, environment.actions, config.network, config.seed)
+    weights = sum(parameter.numel() * 4 for parameter in network.parameters())
+    replay = log_nbytes(spec, config.replay.capacity, config.checkpoint.period_steps)
+    memory = PROCESS_BYTES + replay + 8 * weights
+    disk = replay + 3 * 4 * weights + 50_000_000
+    _require("memory", memory, psutil.virtual_memory().available)
+    if steps_done == 0:
+        _require("disk", disk, shutil.disk_usage(_existing(folder)).free)
+    seconds = _seconds(config, network, environment, device, config.steps - steps_done)
+    environment.close()
+    return Preflight(memory, disk, seconds)
+
+
+def _require(what: str, needed: int, available: int) -> None:
+    if needed > available:
+        raise UserError(
+            f"not enough {what}: this run needs {_gigabytes(needed)}, {_gigabytes(available)} "
+            "are free; a smaller --replay.capacity needs less"
+        )
+
+
+def _seconds(
+    config: RunConfig,
+    network: torch.nn.Module,
+    environment: Environment,
+    device: torch.device,
+    steps: int,
+) -> float:
+    learner = Learner(network, config, device)
+    batch = _random_batch(environment.observation, environment.actions, config, device)
+    learner.update(batch)
+    update = _time_each(lambda: learner.update(batch), CALIBRATION_UPDATES)
+
+    episodes = Episodes(environment, config.seed, (0,), config.protocol.max_episode_steps)
+    state = batch.states[0].cpu().numpy()
+    generator = np.random.default_rng(0)
+    episodes.begin()
+
+    def play() -> None:
+        action_values(learner.online, state, device)
+        if episodes.step(int(generator.integers(environment.actions))).game_over:
+            episodes.begin()
+
+    step = _time_each(play, CALIBRATION_STEPS)
+    updates = config.learner.updates_per_step / config.learner.update_period_steps
+    return steps * (step + update * updates)
+
+
+def _time_each(action: object, times: int) -> float:
+    assert callable(action)
+    start = time.perf_counter()
+    for _ in range(times):
+        action()
+    return (time.perf_counter() - start) / times
+
+
+def _random_batch(
+    spec: ObservationSpec, actions: int, config: RunConfig, device: torch.device
+) -> Batch:
+    size = config.replay.batch_size
+    generator = np.random.default_rng(0)
+    states = torch.from_numpy(
+        generator.integers(0, 2, (2, size, *spec.state_shape)).astype(spec.dtype)
+    ).to(device)
+    return Batch(
+        states=states[0],
+        actions=torch.from_numpy(generator.integers(0, actions, size)).to(device),
+        returns=torch.zeros(size, device=device),
+        discounts=torch.zeros(size, device=device),
+        next_states=states[1],
+        indices=np.arange(size),
+    )
+
+
+def _existing(path: Path) -> Path:
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _gigabytes(number: int) -> str:
+    return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"

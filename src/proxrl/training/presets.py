@@ -1,0 +1,119 @@
+"""The agents by name: one learner, told what to be.
+
+A preset is an agent (`dqn`, `dqn-pro`) in a family of environments (`atari`, `minatar`,
+`classic`). Within a family, DQN and DQN Pro differ in one value: `proximal.c`.
+
+Atari is the paper's Table 1. MinAtar follows Dopamine's MinAtar settings (Ceron & Castro 2021).
+c for MinAtar and classic control is chosen so that the pull per sync kappa is 1, as in the paper's
+DQN Pro when its period counts agent steps (docs/fidelity.md, decision 11).
+"""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from proxrl.config import (
+    CheckpointConfig,
+    EvaluationConfig,
+    ExplorationConfig,
+    LearnerConfig,
+    NetworkConfig,
+    ProtocolConfig,
+    ProximalConfig,
+    ReplayConfig,
+    RunConfig,
+    TargetConfig,
+)
+from proxrl.errors import UserError
+
+ATARI = RunConfig(
+    agent="dqn",
+    env="ALE/Breakout-v5",
+    steps=30_000_000,  # x 4 = 120M frames
+    protocol=ProtocolConfig(
+        stack=4,
+        max_episode_steps=27_000,
+        sticky_actions=0.25,
+        frame_skip=4,
+        life_loss_terminal=False,
+        clip_rewards=True,
+    ),
+    network=NetworkConfig(kind="nature", hidden=(512,)),
+    replay=ReplayConfig(capacity=200_000, warmup_steps=20_000, batch_size=64, n_step=1),
+    learner=LearnerConfig(
+        discount=0.99,
+        loss="squared",
+        learning_rate=1e-4,
+        adam_epsilon=1.5e-4,
+        update_period_steps=4,
+    ),
+    target=TargetConfig(rule="periodic", period=8_000, period_unit="steps"),
+    exploration=ExplorationConfig(final_epsilon=0.01, decay_steps=250_000),
+    evaluation=EvaluationConfig(period_steps=10_000, episodes=2, epsilon=0.001),
+    checkpoint=CheckpointConfig(period_steps=5_000),
+)
+
+MINATAR = RunConfig(
+    agent="dqn",
+    env="MinAtar/Breakout-v1",
+    steps=1_000_000,
+    protocol=ProtocolConfig(sticky_actions=0.1, max_episode_steps=5_000),
+    network=NetworkConfig(kind="minatar", hidden=(128,)),
+    replay=ReplayConfig(capacity=100_000, warmup_steps=1_000, batch_size=32),
+    learner=LearnerConfig(
+        loss="huber",
+        learning_rate=2.5e-4,
+        adam_epsilon=3.125e-4,
+        update_period_steps=4,
+    ),
+    target=TargetConfig(period=1_000),
+    exploration=ExplorationConfig(final_epsilon=0.01, decay_steps=100_000),
+    evaluation=EvaluationConfig(period_steps=10_000, episodes=10),
+    checkpoint=CheckpointConfig(period_steps=10_000),
+)
+
+CLASSIC = RunConfig(
+    agent="dqn",
+    env="CartPole-v1",
+    steps=100_000,
+    network=NetworkConfig(kind="auto", hidden=(128, 128)),
+    replay=ReplayConfig(capacity=50_000, warmup_steps=1_000, batch_size=64),
+    learner=LearnerConfig(
+        learning_rate=5e-4,
+        adam_epsilon=1e-8,
+        update_period_steps=2,
+    ),
+    target=TargetConfig(period=500),
+    exploration=ExplorationConfig(final_epsilon=0.02, decay_steps=10_000),
+    evaluation=EvaluationConfig(period_steps=5_000, episodes=10),
+    checkpoint=CheckpointConfig(period_steps=5_000),
+)
+
+FAMILIES = {"atari": ATARI, "minatar": MINATAR, "classic": CLASSIC}
+
+# agent -> family -> the paper's c-tilde
+AGENTS = {
+    "dqn": {"atari": math.inf, "minatar": math.inf, "classic": math.inf},
+    "dqn-pro": {"atari": 0.2, "minatar": 0.0625, "classic": 0.125},
+}
+
+
+def family_of(env: str) -> str:
+    """atari for ALE/ ids, minatar for MinAtar/ ids, classic for everything else."""
+    if env.startswith("ALE/"):
+        return "atari"
+    return "minatar" if env.startswith("MinAtar/") else "classic"
+
+
+def make(agent: str, env: str, overrides: dict[str, Any] | None = None, **top: Any) -> RunConfig:
+    """The preset of this agent that fits this environment.
+
+    >>> make("dqn-pro", "CartPole-v1", {"proximal.c": 0.5}, seed=3)
+    """
+    if agent not in AGENTS:
+        raise UserError(f"unknown preset {agent!r}: choose from {', '.join(sorted(AGENTS))}")
+    family = family_of(env)
+    config = replace(
+        FAMILIES[family], agent=agent, env=env, proximal=ProximalConfig(c=AGENTS[agent][family])
+    )
+    return config.override({**top, **(overrides or {})})
