@@ -8,7 +8,9 @@ import dataclasses
 import math
 import typing
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import tyro
 
 from proxrl.errors import UserError
 
@@ -20,11 +22,9 @@ class ProtocolConfig:
     stack: int = 1
     """Observations that make a state, zeros before an episode begins."""
     max_episode_steps: int | None = None
-    """Agent steps after which an episode is truncated (not terminated); None: the environment's
-    own limit."""
+    """Agent steps after which an episode is truncated; None: the environment's own limit."""
     sticky_actions: float = 0.0
-    """Probability that the previous action is repeated: per emulator frame on Atari, per step on
-    MinAtar."""
+    """Probability of repeating the last action, per frame on Atari and per step on MinAtar."""
     frame_skip: int = 1
     """Atari: emulator frames per agent step."""
     life_loss_terminal: bool = False
@@ -38,8 +38,7 @@ class NetworkConfig:
     """The function from states to action values."""
 
     kind: str = "auto"
-    """nature, minatar, mlp, a name given to `register_network`, or module:function; auto chooses
-    by the observation: images get a CNN, vectors an MLP."""
+    """nature, minatar, mlp, auto (by the observation), a registered name or module:function."""
     hidden: tuple[int, ...] = (128, 128)
     """Units of each dense hidden layer."""
 
@@ -83,8 +82,7 @@ class TargetConfig:
     """How the target network follows the online one."""
 
     rule: Literal["periodic", "polyak"] = "periodic"
-    """periodic: theta <- w every `period`; polyak: theta <- tau w + (1 - tau) theta after every
-    update."""
+    """periodic: theta <- w every period; polyak: theta <- tau w + (1 - tau) theta each update."""
     period: int = 8_000
     """Distance between two syncs (periodic), in `period_unit`."""
     period_unit: Literal["steps", "updates"] = "steps"
@@ -153,7 +151,7 @@ class LoggingConfig:
 class RunConfig:
     """One training run: same config, same seed, same CPU model: same bits."""
 
-    agent: str
+    agent: Annotated[str, tyro.conf.Suppress]
     """Preset this config came from."""
     env: str
     """Gymnasium id, e.g. ALE/Breakout-v5, MinAtar/Asterix-v1, CartPole-v1 or module:Name-v0."""

@@ -21,6 +21,7 @@ from proxrl.proximal import Proximal, distance
 from proxrl.types import Batch
 
 PROBES_PER_SYNC = 10
+ADVICE = "try a smaller learning rate, the Huber loss, or clipped rewards"
 
 
 class Probe(NamedTuple):
@@ -117,14 +118,15 @@ class Learner:
         raise RunFailed(
             f"the loss became {loss} at update {self.updates} "
             f"(largest |Q| in the batch {values.detach().abs().max().item():.3g}, "
-            f"learning rate {config.learning_rate:g}, loss {config.loss}): "
-            "try a smaller learning rate, the Huber loss, or clipped rewards"
+            f"learning rate {config.learning_rate:g}, loss {config.loss}): {ADVICE}"
         )
 
     # -------------------------------------------------------------------------------- checkpoints
 
     def state(self) -> dict[str, Tensor]:
-        """Copies of both networks and of Adam's moments, by name."""
+        """Copies of both networks and of Adam's moments, by name; never of weights gone astray."""
+        if not math.isfinite(distance(self._weights, self._anchor)):
+            raise RunFailed(f"the weights are not finite after update {self.updates}: {ADVICE}")
         tensors = {f"online.{name}": t for name, t in self.online.state_dict().items()}
         tensors |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
         for name, weight in self.online.named_parameters():

@@ -12,7 +12,7 @@ def linear_epsilon(step: int, warmup_steps: int, decay_steps: int, final: float)
     left = warmup_steps + decay_steps - step
     if left >= decay_steps:
         return 1.0
-    return final + (1.0 - final) * max(left, 0) / decay_steps
+    return final if left <= 0 else final + (1.0 - final) * left / decay_steps
 
 
 def epsilon_greedy(

@@ -41,7 +41,10 @@ class Gym:
         return TimeStep(self._observation(raw), float(reward), end, end != End.NO)
 
     def render(self) -> Array:
-        picture: Any = self._env.render()
+        try:
+            picture: Any = self._env.render()
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise UserError(f"this environment cannot draw itself: {error}") from None
         if not isinstance(picture, np.ndarray):
             raise UserError("this environment cannot draw itself: it has no rgb_array render mode")
         if picture.dtype != np.uint8:

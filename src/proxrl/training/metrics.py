@@ -51,8 +51,9 @@ class Interval:
     )
 
     def __init__(self, state: dict[str, list[float]] | None = None) -> None:
-        saved = state or {name: [0.0, 0] for name in self.NAMES}
-        self.tallies = {name: Tally(total, int(count)) for name, (total, count) in saved.items()}
+        self.tallies = {name: Tally() for name in self.NAMES}
+        for name, (total, count) in (state or {}).items():
+            self.tallies[name] = Tally(total, int(count))
 
     def state(self) -> dict[str, list[float]]:
         return {name: [tally.total, tally.count] for name, tally in self.tallies.items()}
@@ -93,7 +94,7 @@ class Journalist:
         known = lengths or Lengths(metrics=0, episodes=0)
         self._metrics = _open_at(folder / METRICS, known["metrics"])
         self._episodes = _open_at(folder / EPISODES, known["episodes"])
-        self._speed = open(folder / SPEED, "ab")  # noqa: SIM115
+        self._speed = open(folder / SPEED, "ab", buffering=0)  # noqa: SIM115
         self._board = _TensorBoard(folder, config.logging, step)
         self._wandb = _wandb_run(folder, config)
         self._clock = (time.perf_counter(), step)
@@ -149,8 +150,9 @@ def _open_at(path: Path, length: int) -> Any:
 
 
 def _append(file: Any, line: dict[str, Any]) -> None:
-    file.write(json.dumps(line).encode() + b"\n")
-    file.flush()
+    data = json.dumps(line).encode() + b"\n"
+    while data:  # an unbuffered file may take a part; on a full disk the next call raises
+        data = data[file.write(data) :]
 
 
 class _TensorBoard:

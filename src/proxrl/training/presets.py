@@ -75,16 +75,17 @@ MINATAR = RunConfig(
 CLASSIC = RunConfig(
     agent="dqn",
     env="CartPole-v1",
-    steps=100_000,
-    network=NetworkConfig(kind="auto", hidden=(128, 128)),
+    steps=60_000,
+    network=NetworkConfig(kind="auto", hidden=(256, 256)),
     replay=ReplayConfig(capacity=50_000, warmup_steps=1_000, batch_size=64),
     learner=LearnerConfig(
-        learning_rate=5e-4,
+        loss="huber",
+        learning_rate=1e-3,
         adam_epsilon=1e-8,
         update_period_steps=2,
     ),
-    target=TargetConfig(period=500),
-    exploration=ExplorationConfig(final_epsilon=0.02, decay_steps=10_000),
+    target=TargetConfig(period=256),
+    exploration=ExplorationConfig(final_epsilon=0.04, decay_steps=8_000),
     evaluation=EvaluationConfig(period_steps=5_000, episodes=10),
     checkpoint=CheckpointConfig(period_steps=5_000),
 )
@@ -94,7 +95,7 @@ FAMILIES = {"atari": ATARI, "minatar": MINATAR, "classic": CLASSIC}
 # agent -> family -> the paper's c-tilde
 AGENTS = {
     "dqn": {"atari": math.inf, "minatar": math.inf, "classic": math.inf},
-    "dqn-pro": {"atari": 0.2, "minatar": 0.0625, "classic": 0.125},
+    "dqn-pro": {"atari": 0.2, "minatar": 0.0625, "classic": 0.128},
 }
 
 

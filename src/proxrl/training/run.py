@@ -64,8 +64,9 @@ def resume(
     before = place.config()
     if isinstance(changed, dict):
         changed = before.override(changed)
-    config = resolved(changed or before).validate()
+    config = resolved(changed or before)
     _require_resumable(before, config)
+    config.validate()
     require_wandb(config.logging)
     with place.locked():
         if config != before:

@@ -1,0 +1,3 @@
+from proxrl.cli import main
+
+main()

@@ -1,0 +1,1 @@
+"""From run folders to figures; never needs a live process."""

@@ -1,0 +1,1 @@
+"""Many runs: which ones, and where they run."""

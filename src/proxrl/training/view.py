@@ -1,0 +1,140 @@
+"""Looking at runs: score one, film one, list many. Reads run folders, prints tables."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from proxrl.errors import UserError
+from proxrl.training.agent import Agent
+from proxrl.training.evaluate import Interrupted
+from proxrl.training.folder import RunFolder
+from proxrl.training.metrics import METRICS, SPEED, read_lines
+from proxrl.types import Array
+
+VIDEO_HEIGHT = 420  # pixels, about
+MAX_FPS = 30
+
+
+def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
+    """Play, print, and append the result with its protocol to RUN/evaluations.jsonl."""
+    console = Console()
+    agent = Agent.load(folder)
+    with console.status(f"playing {episodes} episodes of {agent.config.env}"):
+        scored = agent.evaluate(episodes, epsilon)
+    spread = scored.standard_deviation
+    table = Table("setting", "value", title=f"{agent.config.agent} at step {agent.step:,}")
+    table.add_row("mean return", f"{scored.mean:.2f}")
+    table.add_row("standard deviation", "–" if spread is None else f"{spread:.2f}")
+    table.add_row("lowest, highest", f"{min(scored.returns):g}, {max(scored.returns):g}")
+    for name, value in scored.protocol.items():
+        table.add_row(name.replace("_", " "), str(value))
+    console.print(table)
+    line = {
+        "agent": agent.config.agent,
+        "seed": agent.config.seed,
+        "step": agent.step,
+        "mean_return": scored.mean,
+        "std_return": spread,
+        "returns": scored.returns,
+        "lengths": scored.lengths,
+        "protocol": scored.protocol,
+    }
+    with open(folder / "evaluations.jsonl", "a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: int) -> None:
+    """Write a video of one episode."""
+    import imageio.v2 as imageio
+
+    agent = Agent.load(folder, pictures=True)
+    out = out or RunFolder(folder).videos / f"step-{agent.step}.mp4"
+    if out.suffix not in (".mp4", ".gif"):
+        raise UserError(f"{out} must end in .mp4 or .gif")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    frames = 0
+    fps = min(MAX_FPS, 60 // agent.config.protocol.frame_skip)
+    options: dict[str, Any] = {"fps": fps, "macro_block_size": 2} if out.suffix == ".mp4" else {}
+    writer: Any = imageio.get_writer(out, **options)
+    with writer as film:
+
+        def watch(picture: Array) -> None:
+            nonlocal frames
+            frames += 1
+            film.append_data(_enlarged(picture))
+
+        try:
+            result = agent.evaluate(
+                episodes=1, epsilon=epsilon, watch=watch, stop=lambda: frames >= max_steps
+            )
+            outcome = f"return {result.mean:g} in {frames:,} steps"
+        except Interrupted:
+            outcome = f"cut after {frames:,} steps"
+    print(f"{out}: {outcome}")
+
+
+def _enlarged(picture: Array) -> Array:
+    factor = max(1, VIDEO_HEIGHT // picture.shape[0])
+    large: Array = picture.repeat(factor, axis=0).repeat(factor, axis=1)
+    return large
+
+
+def list_runs(folder: Path) -> None:
+    """A table of every run below a folder."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder")
+    rows = [_row(folder, path) for path in _run_folders(folder)]
+    if not rows:
+        raise UserError(f"{folder} holds no runs: train one with `proxrl train dqn-pro --env ...`")
+    table = Table("run", "env", "progress", "state", "last return", "steps/s", "last seen")
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
+
+
+def _run_folders(folder: Path) -> Iterator[Path]:
+    for config in sorted(folder.rglob("config.json")):
+        if (config.parent / METRICS).exists():
+            yield config.parent
+
+
+def _row(root: Path, path: Path) -> list[str]:
+    place = RunFolder(path)
+    name = str(path.relative_to(root)) if path != root else path.name
+    try:
+        config = place.config()
+        metrics, speed = read_lines(path / METRICS), read_lines(path / SPEED)
+    except (UserError, json.JSONDecodeError) as error:
+        return [name, "–", "–", f"unreadable: {error}", "–", "–", "–"]
+    step = max(place.newest_step() or 0, metrics[-1]["step"] if metrics else 0)
+    running = place.is_locked()
+    state = (
+        "running"
+        if running
+        else "failed"
+        if place.failure.exists()
+        else "finished"
+        if step >= config.steps
+        else "stopped"
+    )
+    return [
+        name,
+        config.env,
+        f"{step:,} / {config.steps:,} ({step / config.steps:.0%})",
+        state,
+        f"{metrics[-1]['eval/mean_return']:.1f}" if metrics else "–",
+        f"{speed[-1]['steps_per_second']:,.0f}" if speed else "–",
+        _ago(speed[-1]["unix_time"]) if speed else "–",
+    ]
+
+
+def _ago(unix_time: float) -> str:
+    minutes = (time.time() - unix_time) / 60
+    if minutes < 100:
+        return f"{minutes:.0f} min ago"
+    return f"{minutes / 60:.0f} h ago" if minutes < 48 * 60 else f"{minutes / 1440:.0f} days ago"

@@ -1,0 +1,204 @@
+"""The learner: Algorithm 1 line by line, and its off-switches to the bit."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from proxrl.agents.learner import Learner
+from proxrl.agents.networks import build_network
+from proxrl.config import RunConfig
+from proxrl.errors import RunFailed
+from proxrl.training import presets
+from proxrl.types import Batch, ObservationSpec
+
+SPEC = ObservationSpec((3,), "float32")
+CPU = torch.device("cpu")
+
+
+def config(**overrides: Any) -> RunConfig:
+    settings = {
+        "network.hidden": (16,),
+        "target.period": 5,
+        "target.period_unit": "updates",
+        "learner.loss": "squared",
+    }
+    dotted = {name.replace("__", "."): value for name, value in overrides.items()}
+    return presets.make("dqn", "CartPole-v1", {**settings, **dotted}).validate()
+
+
+def learner(run: RunConfig) -> Learner:
+    return Learner(build_network(SPEC, 2, run.network, run.seed), run, CPU)
+
+
+def batches(count: int, seed: int = 0) -> list[Batch]:
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        Batch(
+            states=torch.randn(8, 1, 3, generator=generator),
+            actions=torch.randint(0, 2, (8,), generator=generator),
+            returns=torch.randn(8, generator=generator),
+            discounts=torch.full((8,), 0.9),
+            next_states=torch.randn(8, 1, 3, generator=generator),
+            indices=np.arange(8),
+        )
+        for _ in range(count)
+    ]
+
+
+def online(of: Learner) -> torch.Tensor:
+    return torch.nn.utils.parameters_to_vector(of.online.parameters()).detach()
+
+
+def target(of: Learner) -> torch.Tensor:
+    return torch.nn.utils.parameters_to_vector(of.target.parameters()).detach()
+
+
+def test_infinite_c_is_dqn_to_the_bit_after_2000_updates() -> None:
+    plain, pro = learner(config()), learner(config(proximal__c=math.inf))
+    none = learner(config(proximal__pull_per_sync=0.0))
+    bare = learner(config())
+    bare.optimizer.c = math.inf
+    bare.optimizer.step = bare.optimizer.inner.step  # type: ignore[method-assign, assignment]
+    for batch in batches(2000):
+        for each in (plain, pro, none, bare):
+            each.update(batch)
+    assert torch.equal(online(plain), online(pro))
+    assert torch.equal(online(plain), online(none))
+    assert torch.equal(online(plain), online(bare)), "DQN is Adam alone, no wrapper left in it"
+
+
+def test_the_first_update_after_a_sync_is_dqns() -> None:
+    """w = theta, so there is nothing to pull (Section 4)."""
+    plain, pro = learner(config()), learner(config(proximal__c=1e-3))
+    first, second, *_ = batches(2)
+    for each in (plain, pro):
+        each.update(first)
+    assert torch.equal(online(plain), online(pro))
+    for each in (plain, pro):
+        each.update(second)
+    assert not torch.equal(online(plain), online(pro)), "from the second on it pulls"
+
+
+def test_the_pull_keeps_the_target_updates_small() -> None:
+    """Figure 4, right, in small: ||theta_new - theta_old|| at each sync."""
+    distances = {}
+    for c in (math.inf, 2e-3):
+        run = config(proximal__c=c, target__period=50)
+        each = learner(run)
+        updates = [each.update(batch) for batch in batches(200)]
+        distances[c] = [u.sync_distance for u in updates if u.sync_distance is not None]
+    assert len(distances[math.inf]) == len(distances[2e-3]) == 4
+    assert distances[2e-3][0] < 0.8 * distances[math.inf][0]
+
+
+def test_the_target_moves_at_syncs_only_and_the_distance_is_reported() -> None:
+    each = learner(config())
+    before = target(each)
+    moved = []
+    for number, batch in enumerate(batches(10), start=1):
+        old = target(each)
+        update = each.update(batch)
+        if update.sync_distance is not None:
+            moved.append(number)
+            assert update.sync_distance == pytest.approx((target(each) - old).norm().item())
+            assert torch.equal(target(each), online(each))
+        elif number < 5:
+            assert torch.equal(target(each), before)
+    assert moved == [5, 10]
+
+
+def test_polyak_moves_the_target_after_every_update() -> None:
+    each = learner(config(target__rule="polyak", target__tau=0.25))
+    for batch in batches(3):
+        old = target(each)
+        each.update(batch)
+        torch.testing.assert_close(target(each), 0.25 * online(each) + 0.75 * old)
+
+
+def test_polyak_with_tau_one_is_a_period_of_one_update_to_the_bit() -> None:
+    polyak = learner(config(target__rule="polyak", target__tau=1.0, proximal__c=0.01))
+    periodic = learner(config(target__period=1, proximal__c=0.01))
+    for batch in batches(100):
+        polyak.update(batch)
+        periodic.update(batch)
+    assert torch.equal(online(polyak), online(periodic))
+    assert torch.equal(target(polyak), target(periodic))
+
+
+def test_an_update_by_hand() -> None:
+    """Gradient from autograd on a fresh copy, then the pull, then torch's Adam."""
+    run = config(proximal__c=0.05)
+    each = learner(run)
+    warm, batch = batches(2)
+    each.update(warm)
+    twin = learner(run)
+    twin.load(each.state(), each.updates)
+
+    rows = torch.arange(8)
+    bootstrap = twin.target(batch.next_states).max(dim=1).values
+    error = batch.returns + batch.discounts * bootstrap
+    error = error - twin.online(batch.states)[rows, batch.actions]
+    error.square().mean().backward()  # equation 5: no half
+    with torch.no_grad():
+        strength = run.learner.learning_rate / 0.05
+        for w, theta in zip(twin.online.parameters(), twin.target.parameters(), strict=True):
+            w += strength * (theta - w)
+    twin.optimizer.inner.step()
+    each.update(batch)
+    torch.testing.assert_close(online(each), online(twin), rtol=0, atol=1e-7)
+
+
+def test_update_reports_what_it_saw() -> None:
+    each = learner(config())
+    (batch,) = batches(1)
+    values = each.online(batch.states)[torch.arange(8), batch.actions].detach()
+    update = each.update(batch)
+    assert update.mean_value == pytest.approx(values.mean().item())
+    assert update.loss == pytest.approx(update.priorities.square().mean().item())
+    assert update.probe == (0.0, 0.0), "before the first step both networks are one"
+
+
+def test_probes_see_the_networks_drift_apart() -> None:
+    each = learner(config(target__period=10))
+    probes = [each.update(batch).probe for batch in batches(3)]
+    assert probes[2] is not None
+    assert probes[2].parameter_distance > 0
+    assert probes[2].value_distance > 0
+
+
+def test_double_is_a_switch() -> None:
+    single, double = learner(config()), learner(config(learner__double=True))
+    for batch in batches(20):
+        single.update(batch)
+        double.update(batch)
+    assert not torch.equal(online(single), online(double))
+
+
+@pytest.mark.parametrize("poison", [math.nan, math.inf])
+def test_a_loss_that_is_not_finite_stops_with_a_diagnosis(poison: float) -> None:
+    each = learner(config())
+    good, bad = batches(2)
+    each.update(good)
+    with pytest.raises(RunFailed, match=r"at update 2 .*smaller learning rate"):
+        each.update(bad._replace(returns=torch.full((8,), poison)))
+
+
+def test_state_goes_on_to_the_bit() -> None:
+    run = config(proximal__c=0.05)
+    whole, part = learner(run), learner(run)
+    history = batches(30)
+    for batch in history[:13]:
+        whole.update(batch)
+        part.update(batch)
+    state, updates = part.state(), part.updates
+    part.update(history[0])  # what happens after a copy was taken does not change the copy
+    resumed = learner(config(proximal__c=0.05, seed=9))
+    resumed.load(state, updates)
+    for batch in history[13:]:
+        whole.update(batch)
+        resumed.update(batch)
+    assert torch.equal(online(whole), online(resumed))
+    assert torch.equal(target(whole), target(resumed))

@@ -1,0 +1,106 @@
+"""Networks: sizes known from the papers, choice by observation, registration."""
+
+import pytest
+import torch
+from torch import nn
+
+from proxrl.agents.networks import build_network, register_network
+from proxrl.config import NetworkConfig
+from proxrl.errors import UserError
+from proxrl.types import ObservationSpec
+
+ATARI = ObservationSpec((84, 84), "uint8", 4, high=255.0)
+MINATAR = ObservationSpec((10, 10, 4), "uint8", 1, high=1.0)
+VECTOR = ObservationSpec((4,), "float32")
+
+
+def count(network: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+def test_nature_has_the_published_number_of_weights() -> None:
+    """4x8x8x32+32, 32x4x4x64+64, 64x3x3x64+64, 3136x512+512, 512x18+18."""
+    network = build_network(ATARI, 18, NetworkConfig("nature", (512,)), seed=0)
+    assert count(network) == 8224 + 32832 + 36928 + 1606144 + 9234
+
+
+def test_minatar_has_the_published_number_of_weights() -> None:
+    """4x3x3x16+16, 8x8x16x128+128, 128x6+6."""
+    network = build_network(MINATAR, 6, NetworkConfig("minatar", (128,)), seed=0)
+    assert count(network) == 592 + 131200 + 774
+
+
+@pytest.mark.parametrize(
+    ("spec", "first"),
+    [
+        (ATARI, (32, 4, 8, 8)),
+        (ObservationSpec((96, 96, 3), "uint8", 2, high=255.0), (32, 6, 8, 8)),
+        (MINATAR, (16, 4, 3, 3)),
+        (VECTOR, (128, 4)),
+        (ObservationSpec((4,), "float32", stack=3), (128, 12)),
+    ],
+)
+def test_auto_fits_the_observation(spec: ObservationSpec, first: tuple[int, ...]) -> None:
+    network = build_network(spec, 3, NetworkConfig(), seed=0)
+    assert next(network.parameters()).shape == first
+
+
+def test_images_are_scaled_to_one_inside_the_network() -> None:
+    network = build_network(ATARI, 2, NetworkConfig("nature", (512,)), seed=0)
+    assert isinstance(network, nn.Sequential)
+    assert network[0](torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)).max() == 1.0
+
+
+def test_channels_last_images_become_channels() -> None:
+    spec = ObservationSpec((5, 6, 2), "uint8", stack=2, high=1.0)
+    states = torch.arange(2 * 5 * 6 * 2).reshape(1, 2, 5, 6, 2).to(torch.uint8)
+    network = build_network(spec, 2, NetworkConfig("minatar", (8,)), seed=0)
+    assert isinstance(network, nn.Sequential)
+    pixels = network[0](states)
+    assert pixels.shape == (1, 4, 5, 6)
+    assert torch.equal(pixels[0, 3], states[0, 1, :, :, 1].float())
+
+
+def test_weights_follow_from_the_seed_alone() -> None:
+    def weights(seed: int) -> torch.Tensor:
+        return next(build_network(VECTOR, 2, NetworkConfig(), seed).parameters())
+
+    torch.manual_seed(123)
+    one = weights(0)
+    torch.manual_seed(456)
+    assert torch.equal(one, weights(0))
+    assert not torch.equal(one, weights(1))
+    after = torch.rand(1)
+    torch.manual_seed(456)
+    assert torch.equal(torch.rand(1), after), "building a network draws nothing from outside"
+
+
+def linear(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(spec.shape[0], actions))
+
+
+def test_a_network_of_ones_own_by_name_or_by_module() -> None:
+    register_network("my-linear", linear)
+    assert count(build_network(VECTOR, 2, NetworkConfig("my-linear"), seed=0)) == 10
+    by_module = NetworkConfig(f"{__name__}:linear")
+    assert count(build_network(VECTOR, 2, by_module, seed=0)) == 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "message"),
+    [
+        ("resnet", VECTOR, "choose from"),
+        ("nature", VECTOR, "needs images"),
+        ("nature", MINATAR, "36 x 36"),
+        ("no_module:f", VECTOR, "cannot be imported"),
+    ],
+)
+def test_what_cannot_be_built(kind: str, spec: ObservationSpec, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        build_network(spec, 2, NetworkConfig(kind), seed=0)
+
+
+def test_a_network_with_the_wrong_output_is_named() -> None:
+    register_network("wrong", lambda spec, actions, hidden: nn.Linear(4, 7))
+    with pytest.raises(UserError, match=r"gives shape \(1, 1, 7\) for one state, not \(1, 2\)"):
+        build_network(VECTOR, 2, NetworkConfig("wrong"), seed=0)

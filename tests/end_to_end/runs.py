@@ -1,0 +1,73 @@
+"""Helpers: start victims, and compare what two runs left, bit for bit."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from proxrl.config import RunConfig
+from proxrl.replay import ReplayLog, UniformReplay
+from proxrl.replay.log import ring_sizes
+from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps, read
+from proxrl.training.folder import RunFolder
+from proxrl.types import Array, ObservationSpec
+
+ROOT = Path(__file__).parents[2]
+
+
+def live(name: str, folder: Path, *fault: str) -> "subprocess.CompletedProcess[str]":
+    """Run a victim in a new process."""
+    command = [sys.executable, "-m", "tests.end_to_end.victim", name, str(folder), *fault]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def newest(folder: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    place = RunFolder(folder)
+    return read(checkpoint_path(place.checkpoints, checkpoint_steps(place.checkpoints)[-1]))
+
+
+def memory(config: RunConfig, folder: Path, spec: ObservationSpec) -> dict[str, Array]:
+    """Everything alive in a run's replay: whole transitions, in order."""
+    state = newest(folder)[1]["log"]
+    log = ReplayLog(
+        folder / "replay", spec, config.replay.capacity, config.checkpoint.period_steps, state
+    )
+    steps = np.arange(log.oldest, log.steps)
+    replay = UniformReplay(
+        log, len(steps), 1, 0.99, np.random.default_rng(0), torch.device("cpu")
+    ).gather(steps)
+    return {
+        name: value if isinstance(value, np.ndarray) else value.numpy().copy()
+        for name, value in replay._asdict().items()
+    }
+
+
+def assert_same_bits(config: RunConfig, one: Path, other: Path, spec: ObservationSpec) -> None:
+    """Final weights, moments, generators, counters, metrics and replay."""
+    (arrays, state), (its_arrays, its_state) = newest(one), newest(other)
+    assert state == its_state
+    assert arrays.keys() == its_arrays.keys()
+    for name, array in arrays.items():
+        assert array.tobytes() == its_arrays[name].tobytes(), name
+    for name in ("metrics.jsonl", "episodes.jsonl"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    mine, its = (memory(config, folder, spec) for folder in (one, other))
+    for name, array in mine.items():
+        assert array.tobytes() == its[name].tobytes(), f"replay {name}"
+
+
+def assert_long_enough(config: RunConfig, folder: Path, spec: ObservationSpec) -> None:
+    """The run is one in which a fault could show."""
+    _, state = newest(folder)
+    _, frame_ring, step_ring = ring_sizes(
+        spec, config.replay.capacity, config.checkpoint.period_steps
+    )
+    assert state["log"]["frames"] >= 2 * frame_ring, "the frame ring wraps twice"
+    assert state["log"]["steps"] >= 2 * step_ring, "the step ring wraps twice"
+    assert config.steps // config.checkpoint.period_steps >= 10, "checkpoints"
+    assert state["updates"] // config.updates_per_sync >= 5, "syncs"
+    assert config.steps // config.evaluation.period_steps >= 3, "evaluations"
+    assert state["updates"] >= 500, "updates"

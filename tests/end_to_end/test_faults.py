@@ -1,0 +1,175 @@
+"""Full disks, locks, losses that are not finite, environments that do not repeat themselves."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from proxrl import cli
+from proxrl.envs import make
+from proxrl.errors import RunFailed, UserError
+from proxrl.training import presets
+from proxrl.training.folder import RunFolder
+from proxrl.training.run import resume, train
+from tests.end_to_end.runs import assert_same_bits, live, newest
+from tests.end_to_end.victim import SCENARIOS, SMALL
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 16 MB that can really be full."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if mount.returncode != 0:
+        pytest.skip(f"needs the right to mount a small tmpfs: {mount.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(
+    small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = small_disk / "run"
+    with pytest.raises(SystemExit) as left:
+        cli.main(["train", "dqn", "--env", "MinAtar/Breakout-v1", "--folder", str(folder)])
+    assert left.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert error.startswith("proxrl: not enough disk")
+    assert "\n" not in error
+    assert not folder.exists()
+
+
+def test_a_replay_that_does_not_fit_ends_with_one_line(small_disk: Path) -> None:
+    config = presets.make("dqn", "MinAtar/Breakout-v1", {**SMALL, "replay.capacity": 100_000})
+    with pytest.raises(RunFailed, match="the disk is full") as caught:
+        train(config, small_disk / "run")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_disk_full_during_a_checkpoint_keeps_the_one_before(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    """... and with room again the run goes on to the same bits."""
+    config = SCENARIOS["cartpole"]
+    folder, filler = small_disk / "run", small_disk / "filler"
+    failed = live("cartpole", folder, "fill", "700", str(filler))
+    assert failed.returncode == 1
+    error = failed.stderr.strip()
+    assert "the disk is full" in error
+    assert "the checkpoint at step 600 is intact" in error
+    assert "\n" not in error
+    assert newest(folder)[1]["step"] == 600
+    filler.unlink()
+    assert live("cartpole", folder, "finish").returncode == 0
+    assert live("cartpole", tmp_path / "whole", "finish").returncode == 0
+    spec = make(config.env, config.protocol).observation
+    assert_same_bits(config, tmp_path / "whole", folder, spec)
+
+
+def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+    config = SCENARIOS["cartpole"].override({"steps": 300})
+    train(config, tmp_path / "run")
+    place = RunFolder(tmp_path / "run")
+    with place.locked():
+        assert place.is_locked()
+        second = live("cartpole", tmp_path / "run", "finish")
+    assert second.returncode == 2
+    assert "in use by another process" in second.stderr
+    assert not place.is_locked()
+
+
+def test_weights_that_are_not_finite_stop_the_run_and_never_reach_a_checkpoint(
+    tmp_path: Path,
+) -> None:
+    settings = {**SMALL, "learner.learning_rate": 1e30, "checkpoint.period_steps": 50}
+    config = presets.make("dqn", "CartPole-v1", settings)
+    with pytest.raises(RunFailed, match=r"not finite|became") as caught:
+        train(config, tmp_path / "run")
+    assert "\n" not in str(caught.value)
+    assert "proxrl resume" in str(caught.value)
+    assert (tmp_path / "run" / "failure.txt").read_text().strip() == str(caught.value)
+    arrays, _ = newest(tmp_path / "run")
+    assert all(np.isfinite(array).all() for array in arrays.values())
+
+
+def test_a_folder_that_exists_offers_to_resume(tmp_path: Path) -> None:
+    config = SCENARIOS["cartpole"].override({"steps": 300})
+    train(config, tmp_path / "run")
+    with pytest.raises(UserError, match="proxrl resume"):
+        train(config, tmp_path / "run")
+
+
+def test_settings_that_may_not_change_are_named(tmp_path: Path) -> None:
+    config = SCENARIOS["cartpole"].override({"steps": 300})
+    train(config, tmp_path / "run")
+    changes = {"steps": 600, "proximal.c": 1.0, "replay.capacity": 999}
+    with pytest.raises(UserError, match=r"replay\.capacity, proximal\.c cannot change"):
+        resume(tmp_path / "run", changes)
+    resume(tmp_path / "run", {"steps": 450, "evaluation.episodes": 1})
+    assert newest(tmp_path / "run")[1]["step"] == 450
+
+
+def test_a_finished_run_without_its_replay_is_extended_by_filling_it_anew(tmp_path: Path) -> None:
+    config = SCENARIOS["cartpole"].override({"steps": 300, "checkpoint.keep_replay": False})
+    train(config, tmp_path / "run")
+    assert not (tmp_path / "run" / "replay").exists()
+    updates = newest(tmp_path / "run")[1]["updates"]
+    resume(tmp_path / "run", {"steps": 600})
+    after = newest(tmp_path / "run")[1]
+    waited = 102  # warm-up of 100 transitions, the newest two of which wait for n = 3
+    assert after["updates"] - updates == (300 - waited) // 2 + 1
+
+
+class Moody(gymnasium.Env[Any, Any]):
+    """Ignores its seed: what it does cannot be repeated."""
+
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+    generator = np.random.default_rng()
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return self._observation(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self._observation(), 0.0, False, False, {}
+
+    def _observation(self) -> Any:
+        return self.generator.uniform(-1, 1, 2).astype(np.float32)
+
+
+gymnasium.register("proxrl-tests/Moody-v0", entry_point=Moody)
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def __enter__(self) -> "Listener":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+    def update(self, run: object) -> None: ...
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+
+def test_an_environment_that_does_not_repeat_itself_is_named(tmp_path: Path) -> None:
+    settings = {**SMALL, "steps": 330}
+    train(presets.make("dqn", "proxrl-tests/Moody-v0", settings), tmp_path / "run")
+    listener = Listener()
+    resume(tmp_path / "run", {"steps": 600}, display=listener)
+    named = [line for line in listener.said if "not restorable" in line]
+    assert len(named) == 1
+    assert "proxrl-tests/Moody-v0" in named[0]
+    assert newest(tmp_path / "run")[1]["step"] == 600

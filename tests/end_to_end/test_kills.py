@@ -1,0 +1,216 @@
+"""Killed at any moment and resumed: the same bits as the run that was never killed."""
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from proxrl.envs import make
+from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps
+from proxrl.training.folder import RunFolder
+from proxrl.training.run import resume, train
+from proxrl.types import ObservationSpec
+from tests.end_to_end.runs import ROOT, assert_long_enough, assert_same_bits, live, newest
+from tests.end_to_end.victim import SCENARIOS
+
+# Each kill is in a new process that resumed the one before; counts are per process.
+KILLS = [
+    ("advance", "430"),  # after warm-up
+    ("write", "3"),  # inside a checkpoint write
+    ("advance", "2"),  # just after a resume
+    ("evaluate", "2"),  # inside an evaluation
+    ("rename", "4"),  # written, not yet renamed
+]
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs that were never killed, each trained once."""
+    return {}
+
+
+def whole_run(name: str, undisturbed: dict[str, Path], factory: pytest.TempPathFactory) -> Path:
+    if name not in undisturbed:
+        folder = factory.mktemp("undisturbed") / name
+        finished = live(name, folder, "finish")
+        assert finished.returncode == 0, finished.stderr
+        undisturbed[name] = folder
+    return undisturbed[name]
+
+
+def spec_of(name: str) -> ObservationSpec:
+    config = SCENARIOS[name]
+    return make(config.env, config.protocol).observation
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_five_kills_and_the_same_bits(
+    name: str,
+    tmp_path: Path,
+    undisturbed: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    config, spec = SCENARIOS[name], spec_of(name)
+    whole = whole_run(name, undisturbed, tmp_path_factory)
+    assert_long_enough(config, whole, spec)
+    folder = tmp_path / "killed"
+    for fault in KILLS:
+        killed = live(name, folder, *fault)
+        assert killed.returncode == -signal.SIGKILL, f"{fault}: {killed.stderr}"
+    finished = live(name, folder, "finish")
+    assert finished.returncode == 0, finished.stderr
+    assert_same_bits(config, whole, folder, spec)
+
+
+@pytest.mark.parametrize("damage", ["truncated", "altered"])
+def test_a_damaged_newest_checkpoint_is_noticed_and_the_one_before_it_used(
+    damage: str,
+    tmp_path: Path,
+    undisturbed: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The worst moment: just before the next checkpoint is due, after the ring has wrapped."""
+    name = "cartpole"
+    config = SCENARIOS[name]
+    whole = whole_run(name, undisturbed, tmp_path_factory)
+    folder = tmp_path / "damaged"
+    just_before = 14 * config.checkpoint.period_steps - 1
+    assert live(name, folder, "advance", str(just_before + 1)).returncode == -signal.SIGKILL
+    checkpoints = RunFolder(folder).checkpoints
+    steps = checkpoint_steps(checkpoints)
+    assert len(steps) == 2
+    newest_path = checkpoint_path(checkpoints, steps[-1])
+    content = bytearray(newest_path.read_bytes())
+    if damage == "truncated":
+        newest_path.write_bytes(content[: len(content) // 2])
+    else:
+        content[-100] ^= 1
+        newest_path.write_bytes(content)
+    said: list[str] = []
+
+    class Listener:
+        def __enter__(self) -> "Listener":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+        def update(self, run: object) -> None: ...
+        def say(self, line: str) -> None:
+            said.append(line)
+
+    resume(folder, display=Listener())
+    assert any("using the one before it" in line for line in said)
+    assert_same_bits(config, whole, folder, spec_of(name))
+
+
+@pytest.mark.parametrize("generator", ["acting", "sampling"])
+def test_every_saved_generator_matters(
+    generator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutation that shows the kill test bites: leave one generator out of what is restored."""
+    config = SCENARIOS["cartpole"].override({"steps": 900})
+    train(config, tmp_path / "half")
+    _, state = newest(tmp_path / "half")
+    assert set(state["generators"]) == {"acting", "sampling"}, "test every one of them"
+    shutil.copytree(tmp_path / "half", tmp_path / "exact")
+    resume(tmp_path / "exact", {"steps": 1200})
+
+    shutil.copytree(tmp_path / "half", tmp_path / "mutant")
+    original = RunFolder.newest_checkpoint
+
+    def forgetful(self: RunFolder, *arguments: object, **words: object) -> object:
+        found = original(self, *arguments, **words)  # type: ignore[arg-type]
+        if found is not None and found[1]["step"] == 900:
+            import numpy as np
+
+            found[1]["generators"][generator] = np.random.default_rng(0).bit_generator.state
+        return found
+
+    monkeypatch.setattr(RunFolder, "newest_checkpoint", forgetful)
+    resume(tmp_path / "mutant", {"steps": 1200})
+    exact, mutant = newest(tmp_path / "exact")[0], newest(tmp_path / "mutant")[0]
+    assert any(exact[name].tobytes() != mutant[name].tobytes() for name in exact)
+
+
+def test_an_extension_is_the_longer_run(tmp_path: Path) -> None:
+    """With the replay kept, 900 steps extended to 1,500 are the bits of 1,500 steps."""
+    config = SCENARIOS["cartpole"]
+    train(config.override({"steps": 900}), tmp_path / "extended")
+    resume(tmp_path / "extended", {"steps": 1500})
+    train(config.override({"steps": 1500}), tmp_path / "whole")
+    (arrays, state), (its_arrays, its_state) = (
+        newest(tmp_path / name) for name in ("extended", "whole")
+    )
+    assert all(arrays[name].tobytes() == its_arrays[name].tobytes() for name in arrays)
+    assert state["generators"] == its_state["generators"]
+    assert state["log"] == its_state["log"]
+
+
+def test_same_seed_same_bits_and_other_seeds_differ(tmp_path: Path) -> None:
+    config = SCENARIOS["cartpole"].override({"steps": 600})
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train(config.override({"seed": seed}), tmp_path / name)
+    a, b, c = (newest(tmp_path / name)[0] for name in "abc")
+    assert all(a[name].tobytes() == b[name].tobytes() for name in a)
+    assert any(a[name].tobytes() != c[name].tobytes() for name in a)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_and_says_how_to_go_on(
+    number: signal.Signals,
+    tmp_path: Path,
+    undisturbed: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    name = "cartpole"
+    whole = whole_run(name, undisturbed, tmp_path_factory)
+    folder = tmp_path / "stopped"
+    command = [sys.executable, "-m", "tests.end_to_end.victim", name, str(folder), "finish"]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    while not (folder / "metrics.jsonl").exists() or not (folder / "metrics.jsonl").stat().st_size:
+        time.sleep(0.01)
+        assert process.poll() is None
+    process.send_signal(number)
+    _, stderr = process.communicate()
+    assert process.returncode == 128 + number
+    assert "continue with: proxrl resume" in stderr
+    assert len(stderr.strip().splitlines()) == 1
+    assert live(name, folder, "finish").returncode == 0
+    assert_same_bits(SCENARIOS[name], whole, folder, spec_of(name))
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_fifty_kills_at_any_moment(
+    name: str,
+    tmp_path: Path,
+    undisturbed: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """SIGKILL from outside, whenever: progress is only what checkpoints hold."""
+    config, chance = SCENARIOS[name], random.Random(0)
+    whole = whole_run(name, undisturbed, tmp_path_factory)
+    folder = tmp_path / "killed"
+    command = [sys.executable, "-m", "tests.end_to_end.victim", name, str(folder), "finish"]
+    kills = 0
+    while kills < 50:
+        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        begun = RunFolder(folder)
+        while process.poll() is None and not begun.is_locked():
+            time.sleep(0.01)
+        time.sleep(chance.uniform(0.0, 2.0))
+        if process.poll() is not None:  # finished before the kill: begin again
+            assert process.returncode == 0
+            assert_same_bits(config, whole, folder, spec_of(name))
+            shutil.rmtree(folder)
+            continue
+        process.kill()
+        process.communicate()
+        kills += 1
+    assert live(name, folder, "finish").returncode == 0
+    assert_same_bits(config, whole, folder, spec_of(name))

@@ -1,0 +1,153 @@
+"""A training process that dies when told to: `python -m tests.end_to_end.victim NAME FOLDER ...`.
+
+    write N       SIGKILL in the middle of writing the Nth checkpoint of this process
+    rename N      SIGKILL after the Nth checkpoint is written, before it is renamed
+    evaluate N    SIGKILL in the middle of the Nth evaluation
+    advance N     SIGKILL before the Nth agent step
+    fill N FILE   fill the disk with FILE before the Nth agent step
+    finish        train to the end
+
+The faults are patched in from outside; the code that trains knows nothing of them.
+"""
+
+import builtins
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from proxrl import cli
+from proxrl.config import RunConfig
+from proxrl.training import checkpoint, loop, presets
+from proxrl.training import run as running
+
+SMALL = {
+    "replay.capacity": 300,
+    "replay.warmup_steps": 100,
+    "replay.batch_size": 8,
+    "learner.update_period_steps": 2,
+    "target.period": 200,
+    "exploration.decay_steps": 500,
+    "evaluation.period_steps": 600,
+    "evaluation.episodes": 2,
+    "checkpoint.period_steps": 150,
+    "checkpoint.keep_replay": True,
+    "logging.tensorboard": False,
+    "protocol.max_episode_steps": 80,
+    "threads": 1,
+}
+SCENARIOS: dict[str, RunConfig] = {
+    "cartpole": presets.make(
+        "dqn-pro", "CartPole-v1", {**SMALL, "steps": 2400, "replay.n_step": 3}
+    ),
+    "minatar": presets.make("dqn-pro", "MinAtar/Breakout-v1", {**SMALL, "steps": 2400}),
+    "atari": presets.make(
+        "dqn-pro",
+        "ALE/Breakout-v5",
+        {
+            **SMALL,
+            "steps": 2400,
+            "network.hidden": (32,),
+            "learner.update_period_steps": 4,
+            "protocol.life_loss_terminal": True,
+        },
+    ),
+}
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def nth(number: int, action: Callable[[], None], original: Any) -> Any:
+    """`original`, with `action` before its call number `number`."""
+    calls = 0
+
+    def patched(*arguments: Any, **words: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == number:
+            action()
+        return original(*arguments, **words)
+
+    return patched
+
+
+class DyingFile:
+    """A file that gets half of what it is given."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __enter__(self) -> "DyingFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data[: len(data) // 2])
+        self._file.flush()
+        die()
+
+
+def arm(fault: list[str]) -> None:
+    kind, number = fault[0], int(fault[1]) if len(fault) > 1 else 0
+    if kind == "write":
+        opened = 0
+
+        def dying_open(path: Any, mode: str) -> Any:
+            nonlocal opened
+            opened += 1
+            file = builtins.open(path, mode)  # noqa: SIM115
+            return DyingFile(file) if opened == number else file
+
+        checkpoint.open = dying_open  # type: ignore[attr-defined]
+    elif kind == "rename":
+        checkpoint.os.replace = nth(number, die, os.replace)  # type: ignore[attr-defined]
+    elif kind == "evaluate":
+        original, calls = loop.evaluate, 0
+
+        def dying_evaluate(*arguments: Any, **words: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            polls = 0
+
+            def stop() -> bool:
+                nonlocal polls
+                polls += 1
+                if calls == number and polls == 5:
+                    die()
+                return False
+
+            return original(*arguments, **{**words, "stop": stop})
+
+        loop.evaluate = dying_evaluate
+    elif kind == "advance":
+        loop.Run.advance = nth(number, die, loop.Run.advance)  # type: ignore[method-assign]
+    elif kind == "fill":
+
+        def fill() -> None:
+            with builtins.open(fault[2], "wb", buffering=0) as file:
+                try:
+                    while True:
+                        file.write(b"x" * 4096)
+                except OSError:
+                    pass
+
+        loop.Run.advance = nth(number, fill, loop.Run.advance)  # type: ignore[method-assign]
+
+
+def live(name: str, folder: Path, fault: list[str]) -> None:
+    arm(fault)
+    if (folder / "config.json").exists():
+        running.resume(folder)
+    else:
+        running.train(SCENARIOS[name], folder)
+
+
+if __name__ == "__main__":
+    cli.COMMANDS["live"] = lambda arguments: live(arguments[0], Path(arguments[1]), arguments[2:])
+    cli.main(["live", *sys.argv[1:]])

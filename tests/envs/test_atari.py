@@ -1,0 +1,104 @@
+"""Atari against Gymnasium's own wrappers, and episodes that stand alone."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.wrappers import AtariPreprocessing
+
+from proxrl.config import ProtocolConfig
+from proxrl.envs import Episodes, make
+from proxrl.envs.atari import Atari
+from proxrl.types import Array, End
+
+DOPAMINE = ProtocolConfig(stack=4, frame_skip=4, sticky_actions=0.25)
+STEADY = ProtocolConfig(stack=4, frame_skip=4, sticky_actions=0.0)
+
+
+def seed(number: int = 0) -> np.random.SeedSequence:
+    return np.random.SeedSequence(number)
+
+
+@pytest.mark.parametrize("game", ["Breakout", "Pong", "SpaceInvaders"])
+def test_frames_and_rewards_are_gymnasiums(game: str) -> None:
+    """Same actions, stickiness off: every frame and reward equal to `AtariPreprocessing`'s."""
+    mine = make(f"ALE/{game}-v5", STEADY)
+    raw = gymnasium.make(f"ALE/{game}-v5", frameskip=1, repeat_action_probability=0.0)
+    theirs = AtariPreprocessing(raw, noop_max=0, frame_skip=4, screen_size=84)
+    actions = np.random.default_rng(0).integers(mine.actions, size=400)
+
+    now = mine.reset(seed())
+    frame, _ = theirs.reset(seed=0)
+    np.testing.assert_array_equal(now.observation, frame)
+    rewards = 0.0
+    for action in actions:
+        now = mine.step(int(action))
+        frame, reward, terminated, _, _ = theirs.step(int(action))
+        np.testing.assert_array_equal(now.observation, frame)
+        assert now.reward == reward
+        assert now.game_over == terminated
+        rewards += abs(now.reward)
+        if terminated:
+            break
+    assert rewards > 0, "a game without rewards compares nothing"
+
+
+def lived(environment: Atari, number: int, actions: Array) -> list[tuple[Array, float]]:
+    episodes = Episodes(environment, seed=3, stream=(0,))
+    return [(now.observation, now.reward) for now in episodes.relive(number, actions.tolist())]
+
+
+@pytest.mark.parametrize("game", ["Breakout", "Seaquest"])
+def test_an_episode_depends_on_nothing_before_it(game: str) -> None:
+    environment = make(f"ALE/{game}-v5", DOPAMINE)
+    assert isinstance(environment, Atari)
+    actions = np.random.default_rng(1).integers(environment.actions, size=120)
+    first = lived(environment, 7, actions)
+    lived(environment, 2, actions[::-1])  # another episode in between
+    again = lived(environment, 7, actions)
+    fresh = make(f"ALE/{game}-v5", DOPAMINE)
+    assert isinstance(fresh, Atari)
+    for other in (again, lived(fresh, 7, actions)):
+        for (frame, reward), (its_frame, its_reward) in zip(first, other, strict=True):
+            np.testing.assert_array_equal(frame, its_frame)
+            assert reward == its_reward
+    another = lived(environment, 8, actions)
+    assert any(not np.array_equal(a, b) for (a, _), (b, _) in zip(first, another, strict=True))
+
+
+def test_sticky_actions_repeat_a_quarter_of_the_frames() -> None:
+    """Counted at the emulator: frames that executed another action than the one asked for."""
+    environment = Atari("ALE/Pong-v5", DOPAMINE)
+    executed: list[int] = []
+
+    class Recorder:
+        def __init__(self, ale: object) -> None:
+            self._ale = ale
+
+        def act(self, action: object) -> float:
+            executed.append(environment._action_set.index(action))
+            return self._ale.act(action)  # type: ignore[attr-defined, no-any-return]
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._ale, name)
+
+    environment._ale = Recorder(environment._ale)
+    environment.reset(seed())
+    asked = []
+    for step in range(700):  # before a game can be lost
+        environment.step(step % 2)
+        asked += [step % 2] * 4
+    # An action asked for four times comes late with probability 1/4, 1/16, 1/64, 1/256.
+    late = np.mean(np.array(executed) != np.array(asked))
+    assert late == pytest.approx((1 / 4 + 1 / 16 + 1 / 64 + 1 / 256) / 4, abs=0.015)
+
+
+def test_a_lost_life_ends_learning_only_if_asked_for() -> None:
+    ends = {}
+    for terminal in (False, True):
+        protocol = ProtocolConfig(stack=4, frame_skip=4, life_loss_terminal=terminal)
+        environment = make("ALE/Breakout-v5", protocol)
+        environment.reset(seed())
+        steps = [environment.step(1) for _ in range(200)]
+        ends[terminal] = [now for now in steps if now.end != End.NO]
+    assert all(now.game_over for now in ends[False])
+    assert any(now.end == End.TERMINATED and not now.game_over for now in ends[True])

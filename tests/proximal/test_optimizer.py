@@ -1,0 +1,220 @@
+"""`Proximal` around real torch optimizers."""
+
+import copy
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from proxrl.proximal import Proximal
+
+
+def networks(seed: int = 0) -> tuple[nn.Module, nn.Module]:
+    """(online, target), apart from one another."""
+    torch.manual_seed(seed)
+    online = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2))
+    target = copy.deepcopy(online).requires_grad_(False)
+    with torch.no_grad():
+        for weight in online.parameters():
+            weight.add_(torch.randn_like(weight))
+    return online, target
+
+
+def learn(network: nn.Module, optimizer: torch.optim.Optimizer, updates: int) -> None:
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(updates):
+        inputs = torch.randn(16, 3, generator=generator)
+        optimizer.zero_grad()
+        (network(inputs) - inputs[:, :2].sin()).square().mean().backward()
+        optimizer.step()
+
+
+def flat(network: nn.Module) -> Tensor:
+    return nn.utils.parameters_to_vector(network.parameters()).detach()
+
+
+def test_trajectory_on_a_quadratic_written_out() -> None:
+    """h(w) = w^2 / 2, theta = 1, alpha = 0.1, c = 0.4, so w <- 0.75 w + 0.25 - 0.1 w.
+
+    w: 2 -> 1.55 -> 1.2575 -> 1.067375, the gradient always taken before the pull.
+    """
+    w = torch.tensor([2.0], dtype=torch.float64, requires_grad=True)
+    theta = torch.tensor([1.0], dtype=torch.float64)
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [theta], c=0.4)
+    seen = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        (w.square() / 2).sum().backward()
+        optimizer.step()
+        seen.append(w.item())
+    assert seen == pytest.approx([1.55, 1.2575, 1.067375], abs=1e-15)
+
+
+INNER: list[Callable[..., torch.optim.Optimizer]] = [
+    lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9),
+    lambda p: torch.optim.Adam(p, lr=1e-3),
+    lambda p: torch.optim.Adam(p, lr=1e-3, fused=True),
+    lambda p: torch.optim.RMSprop(p, lr=1e-3),
+]
+
+
+@pytest.mark.parametrize("make", INNER)
+def test_infinite_c_is_the_bare_optimizer_to_the_bit(
+    make: Callable[..., torch.optim.Optimizer],
+) -> None:
+    bare, _ = networks()
+    wrapped, target = networks()
+    learn(bare, make(bare.parameters()), 200)
+    learn(wrapped, Proximal(make(wrapped.parameters()), target.parameters(), c=math.inf), 200)
+    assert torch.equal(flat(bare), flat(wrapped))
+
+
+@pytest.mark.parametrize("make", INNER)
+def test_a_step_is_the_inner_step_after_the_pull_with_the_gradient_from_before(
+    make: Callable[..., torch.optim.Optimizer],
+) -> None:
+    by_hand, target = networks()
+    wrapped = copy.deepcopy(by_hand)
+    inner, proximal = (
+        make(by_hand.parameters()),
+        Proximal(make(wrapped.parameters()), target.parameters(), c=0.05),
+    )
+    rate = inner.param_groups[0]["lr"]
+    inputs = torch.randn(4, 3)
+    for network in (by_hand, wrapped):
+        network(inputs).square().mean().backward()
+    with torch.no_grad():
+        for weight, fixed in zip(by_hand.parameters(), target.parameters(), strict=True):
+            weight.copy_(torch.lerp(weight, fixed, rate / 0.05))
+    inner.step()
+    proximal.step()
+    assert torch.equal(flat(by_hand), flat(wrapped))
+
+
+def test_each_group_is_pulled_by_its_own_learning_rate() -> None:
+    a, b = (torch.ones(1, requires_grad=True) for _ in range(2))
+    inner = torch.optim.SGD([{"params": [a], "lr": 0.1}, {"params": [b], "lr": 0.2}])
+    optimizer = Proximal(inner, [torch.zeros(1), torch.zeros(1)], c=1.0)
+    a.grad, b.grad = torch.zeros(1), torch.zeros(1)
+    optimizer.step()
+    assert (a.item(), b.item()) == (pytest.approx(0.9), pytest.approx(0.8))
+
+
+def test_a_scheduler_moves_the_pull() -> None:
+    w = torch.ones(1, requires_grad=True)
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.5), [torch.zeros(1)], c=1.0)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    seen = []
+    for _ in range(2):
+        w.grad = torch.zeros(1)
+        optimizer.step()
+        scheduler.step()
+        seen.append(w.item())
+    assert seen == [0.5, 0.375]  # pulled by 1/2, then by 1/4
+
+
+def test_state_dict_carries_on_where_it_was() -> None:
+    online, target = networks()
+    optimizer = Proximal(torch.optim.Adam(online.parameters(), 1e-3), target.parameters(), c=0.1)
+    learn(online, optimizer, 5)
+    twin = copy.deepcopy(online)
+    other = Proximal(torch.optim.Adam(twin.parameters(), 1e-3), target.parameters(), c=99.0)
+    other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert other.c == 0.1
+    learn(online, optimizer, 5)
+    learn(twin, other, 5)
+    assert torch.equal(flat(online), flat(twin))
+
+
+def test_a_callable_anchor_is_read_at_each_step() -> None:
+    w = torch.ones(1, requires_grad=True)
+    anchors = iter([[torch.zeros(1)], [torch.full((1,), 10.0)]])
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.5), lambda: next(anchors), c=1.0)
+    seen = []
+    for _ in range(2):
+        w.grad = torch.zeros(1)
+        optimizer.step()
+        seen.append(w.item())
+    assert seen == [0.5, 5.25]
+
+
+def test_parameters_without_gradient_stay_where_they_are() -> None:
+    used, unused = (torch.ones(1, requires_grad=True) for _ in range(2))
+    optimizer = Proximal(torch.optim.SGD([used, unused], lr=0.5), [torch.zeros(1)] * 2, c=1.0)
+    used.grad = torch.zeros(1)
+    optimizer.step()
+    assert (used.item(), unused.item()) == (0.5, 1.0)
+
+
+def test_a_group_added_later_is_pulled_too() -> None:
+    a, b = (torch.ones(1, requires_grad=True) for _ in range(2))
+    anchor = [torch.zeros(1)]
+    optimizer = Proximal(torch.optim.SGD([a], lr=0.5), lambda: anchor, c=1.0)
+    optimizer.add_param_group({"params": [b], "lr": 0.25})
+    anchor.append(torch.zeros(1))
+    a.grad, b.grad = torch.zeros(1), torch.zeros(1)
+    optimizer.step()
+    assert (a.item(), b.item()) == (0.5, 0.75)
+    assert len(optimizer.inner.param_groups) == 2
+
+
+def test_a_closure_is_evaluated_once_before_the_pull() -> None:
+    w = torch.tensor([2.0], requires_grad=True)
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.ones(1)], c=0.4)
+    at = []
+
+    def closure() -> float:
+        optimizer.zero_grad()
+        loss = (w.square() / 2).sum()
+        loss.backward()
+        at.append(w.item())
+        return loss.item()
+
+    assert optimizer.step(closure) == 2.0
+    assert at == [2.0]
+    assert w.item() == pytest.approx(1.55)
+
+
+def test_distance_on_request() -> None:
+    w = torch.tensor([3.0, 4.0], requires_grad=True)
+    assert Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0).distance() == 5.0
+
+
+def one_weight() -> Tensor:
+    return torch.ones(2, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "message"),
+    [
+        ([torch.zeros(3)], "shape"),
+        ([], "1 parameters, the anchor 0"),
+        ([torch.zeros(2, requires_grad=True)], "requires grad"),
+    ],
+)
+def test_an_anchor_that_does_not_fit_is_refused(anchor: list[Tensor], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Proximal(torch.optim.SGD([one_weight()], lr=0.1), anchor, c=1.0)
+
+
+def test_an_anchor_that_is_the_parameter_itself_is_refused() -> None:
+    w = one_weight()
+    with pytest.raises(ValueError, match="its own anchor"):
+        Proximal(torch.optim.SGD([w], lr=0.1), [w], c=1.0)
+    with pytest.raises(ValueError, match="its own anchor"):
+        Proximal(torch.optim.SGD([w], lr=0.1), [w.detach()], c=1.0)
+
+
+def test_bad_coefficients_and_optimizers_are_refused() -> None:
+    w = one_weight()
+    with pytest.raises(ValueError, match="c must be positive"):
+        Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=0.0)
+    with pytest.raises(ValueError, match="LBFGS"):
+        Proximal(torch.optim.LBFGS([w]), [torch.zeros(2)], c=1.0)
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=0.01)
+    w.grad = torch.zeros(2)
+    with pytest.raises(ValueError, match="overshoot"):
+        optimizer.step()
+    assert torch.equal(w, torch.ones(2)), "a refused step changes nothing"

@@ -1,0 +1,88 @@
+"""The paper's line on numbers small enough to check by hand."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxrl.proximal import (
+    c_from_pull_per_sync,
+    distance,
+    pull_,
+    pull_per_sync,
+    pull_strength,
+)
+
+
+def test_pull_is_a_convex_combination() -> None:
+    weights = [torch.tensor([1.0, 2.0]), torch.tensor([[4.0]])]
+    anchor = [torch.tensor([0.0, 4.0]), torch.tensor([[8.0]])]
+    pull_(weights, anchor, strength=0.25)
+    torch.testing.assert_close(weights[0], torch.tensor([0.75, 2.5]))
+    torch.testing.assert_close(weights[1], torch.tensor([[5.0]]))
+    torch.testing.assert_close(anchor[0], torch.tensor([0.0, 4.0]))
+
+
+def test_pull_of_strength_zero_touches_nothing_not_even_a_nan_anchor() -> None:
+    weights = [torch.tensor([1.0])]
+    pull_(weights, [torch.tensor([math.nan])], strength=0.0)
+    assert weights[0].item() == 1.0
+
+
+def test_pull_at_the_anchor_is_exactly_nothing() -> None:
+    weights = [torch.randn(1000, generator=torch.Generator().manual_seed(0))]
+    before = weights[0].clone()
+    pull_(weights, [before.clone()], strength=5e-4)
+    assert torch.equal(weights[0], before)
+
+
+def test_distance_is_the_norm_over_all_parameters() -> None:
+    weights = [torch.tensor([3.0]), torch.tensor([[0.0, 4.0]])]
+    anchor = [torch.zeros(1), torch.zeros(1, 2)]
+    assert distance(weights, anchor) == 5.0
+
+
+@pytest.mark.parametrize("c", [0.0, -1.0, math.nan])
+def test_c_must_be_positive(c: float) -> None:
+    with pytest.raises(ValueError, match="c must be positive"):
+        pull_strength(1e-4, c)
+
+
+def test_a_pull_beyond_the_anchor_is_refused_with_what_would_be_right() -> None:
+    with pytest.raises(ValueError, match=r"choose c >= 0.1"):
+        pull_strength(0.1, 0.05)
+    assert pull_strength(0.1, 0.1) == 1.0
+    assert pull_strength(1e-4, math.inf) == 0.0
+
+
+def test_the_papers_pull_per_sync() -> None:
+    """Decision 11: kappa is 1.0 if the period of 8000 counts agent steps, 4 if updates."""
+    assert pull_per_sync(c=0.2, learning_rate=1e-4, updates_per_sync=2000) == pytest.approx(1.0)
+    assert pull_per_sync(c=0.2, learning_rate=1e-4, updates_per_sync=8000) == pytest.approx(4.0)
+    assert pull_per_sync(c=0.05, learning_rate=6.25e-5, updates_per_sync=2000) == pytest.approx(2.5)
+
+
+@given(
+    kappa=st.floats(1e-3, 1e3),
+    learning_rate=st.floats(1e-6, 1.0),
+    updates=st.integers(1, 100_000),
+)
+def test_c_and_pull_per_sync_say_the_same(kappa: float, learning_rate: float, updates: int) -> None:
+    c = c_from_pull_per_sync(kappa, learning_rate, updates)
+    assert pull_per_sync(c, learning_rate, updates) == pytest.approx(kappa)
+
+
+def test_no_pull_per_sync_is_infinite_c() -> None:
+    assert c_from_pull_per_sync(0.0, 1e-4, 2000) == math.inf
+    with pytest.raises(ValueError, match="finite and not negative"):
+        c_from_pull_per_sync(-1.0, 1e-4, 2000)
+
+
+def test_the_distance_shrinks_by_exp_minus_kappa_between_syncs() -> None:
+    """The meaning of kappa, measured: no gradient, 2000 pulls of the paper's strength."""
+    weights, anchor = [torch.ones(1, dtype=torch.float64)], [torch.zeros(1, dtype=torch.float64)]
+    for _ in range(2000):
+        pull_(weights, anchor, pull_strength(1e-4, 0.2))
+    assert distance(weights, anchor) == pytest.approx(math.exp(-1.0), rel=1e-3)

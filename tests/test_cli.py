@@ -1,0 +1,144 @@
+"""The command line as a stranger uses it: one line for a mistake, exit code 2, nothing written."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxrl import cli
+
+CARTPOLE = ["train", "dqn-pro", "--env", "CartPole-v1"]
+MISTAKES = [
+    (["frobnicate"], "unknown command frobnicate"),
+    (["train"], "say which preset"),
+    (["train", "dqn"], "say which environment"),
+    (["train", "a2c", "--env", "CartPole-v1"], "unknown preset 'a2c'"),
+    (["train", "dqn", "--env", "CartPol-v1"], "did you mean CartPole-v1"),
+    (["train", "dqn", "--env", "ALE/Brekout-v5"], "did you mean ALE/Breakout-v5"),
+    (["train", "dqn", "--env", "Pendulum-v1"], "discrete actions"),
+    (["train", "dqn", "--env", "nowhere:Thing-v0"], "cannot import nowhere"),
+    ([*CARTPOLE, "--proximl.c", "1"], "did you mean --proximal.c?"),
+    ([*CARTPOLE, "--seed", "x"], "--seed"),
+    ([*CARTPOLE, "--learner.loss", "cubic"], "squared"),
+    ([*CARTPOLE, "--replay.batch-size", "5000"], "at most replay.warmup_steps"),
+    ([*CARTPOLE, "--learner.learning-rate", "-1"], "must be positive"),
+    ([*CARTPOLE, "--learner.learning-rate", "0"], "must be positive"),
+    ([*CARTPOLE, "--proximal.c", "0"], "must be positive"),
+    ([*CARTPOLE, "--learner.discount", "1.1"], "[0, 1]"),
+    ([*CARTPOLE, "--replay.capacity", "1000000000000"], "not enough memory"),
+    ([*CARTPOLE, "--device", "cuda"], "device cuda is not available"),
+    ([*CARTPOLE, "--network.kind", "resnet"], "unknown network resnet"),
+    ([*CARTPOLE, "--logging.wandb", "project"], "pip install 'proxrl[wandb]'"),
+    ([*CARTPOLE, "--protocol.frame-skip", "4"], "frame_skip is for Atari"),
+    (["resume", "nothing-here"], "not a run folder"),
+    (["eval", "nothing-here"], "not a run folder"),
+    (["play", "nothing-here"], "not a run folder"),
+    (["eval", "nothing-here", "--episodes", "0"], "at least 1"),
+    (["runs", "nothing-here"], "not a folder"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_a_mistake_is_one_line_exit_2_and_nothing_written(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    error = capsys.readouterr().err.strip()
+    assert left.value.code == 2
+    assert error.startswith("proxrl: ")
+    assert message in error
+    assert "\n" not in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_extra_names_the_install_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "minatar", None)
+    monkeypatch.setitem(sys.modules, "minatar.gym", None)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["train", "dqn", "--env", "MinAtar/Breakout-v1"])
+    assert left.value.code == 2
+    assert "pip install 'proxrl[minatar]'" in capsys.readouterr().err
+
+
+def proxrl(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "proxrl", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_help_needs_no_torch(tmp_path: Path) -> None:
+    code = "import sys, proxrl.cli as c\ntry: c.main(['train', 'dqn', '--help'])\n"
+    code += "except SystemExit: pass\nassert 'torch' not in sys.modules and 'gymnasium' not in "
+    code += "sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for setting in ("--proximal.c", "--replay.capacity", "--target.period-unit", "Agent steps"):
+        assert setting in done.stdout
+
+
+def test_train_resume_and_extend_with_a_module_of_ones_own(tmp_path: Path) -> None:
+    """An environment and a network that only the user's folder knows."""
+    (tmp_path / "my_lab.py").write_text(
+        """
+import gymnasium
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from torch import nn
+
+gymnasium.register("LabPole-v0", entry_point=CartPoleEnv, max_episode_steps=60)
+
+def tiny(spec, actions, hidden):
+    return nn.Sequential(nn.Flatten(), nn.Linear(spec.shape[0], actions))
+"""
+    )
+    settings = "--replay.warmup-steps 64 --evaluation.period-steps 100 --evaluation.episodes 1"
+    settings += " --network.kind my_lab:tiny --steps 200 --folder run --threads 1"
+    done = proxrl("train", "dqn-pro", "--env", "my_lab:LabPole-v0", *settings.split(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "needs" in done.stderr
+    assert "memory" in done.stderr
+    assert "step 200 (100%)" in done.stderr
+    assert "finished: run" in done.stdout
+    again = proxrl(
+        "train", "dqn-pro", "--env", "my_lab:LabPole-v0", "--folder", "run", cwd=tmp_path
+    )
+    assert again.returncode == 2
+    assert "proxrl resume run" in again.stderr
+    longer = proxrl("resume", "run", "--steps", "3_00", cwd=tmp_path)
+    assert longer.returncode == 0, longer.stderr
+    assert "step 300 (100%)" in longer.stderr
+    other = proxrl("resume", "run", "--seed", "5", "--proximal.c", "3", cwd=tmp_path)
+    assert other.returncode == 2
+    assert "seed, proximal.c cannot change" in other.stderr
+
+
+def test_presets_shows_where_they_differ(capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["presets"])
+    out = capsys.readouterr().out
+    assert "dqn-pro" in out
+    assert "0.0625" in out
+    assert "replay.capacity" in out
+    assert "learner.discount" not in out, "what all share is left out"
+
+
+def test_the_demo_compares_draws_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    done = proxrl("demo", "--steps", "4000", "--folder", "demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "target-network updates" in done.stdout
+    assert (tmp_path / "demo" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    before = (tmp_path / "demo" / "dqn" / "metrics.jsonl").read_bytes()
+    again = proxrl("demo", "--steps", "4000", "--folder", "demo", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "demo" / "dqn" / "metrics.jsonl").read_bytes() == before

@@ -1,0 +1,106 @@
+"""Configs: what can be, what cannot, and to JSON and back."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from proxrl.config import differences, flatten, from_json, to_json
+from proxrl.errors import UserError
+from proxrl.training import presets
+
+BASE = presets.make("dqn-pro", "CartPole-v1")
+
+
+@pytest.mark.parametrize("agent", presets.AGENTS)
+@pytest.mark.parametrize("env", ["ALE/Pong-v5", "MinAtar/Asterix-v1", "CartPole-v1"])
+def test_presets_are_valid_and_survive_json(agent: str, env: str) -> None:
+    config = presets.make(agent, env).validate()
+    assert from_json(json.loads(json.dumps(to_json(config), allow_nan=False))) == config
+
+
+def test_table_1_of_the_paper() -> None:
+    """Claims C06 to C23 and C26, with the units of docs/fidelity.md."""
+    config = flatten(presets.make("dqn-pro", "ALE/Breakout-v5"))
+    table = {
+        "replay.capacity": 200_000,
+        "target.period": 8_000,
+        "protocol.max_episode_steps": 27_000,
+        "evaluation.period_steps": 10_000,
+        "replay.batch_size": 64,
+        "learner.update_period_steps": 4,
+        "protocol.frame_skip": 4,
+        "evaluation.episodes": 2,
+        "replay.n_step": 1,
+        "exploration.final_epsilon": 0.01,
+        "evaluation.epsilon": 0.001,
+        "exploration.decay_steps": 250_000,
+        "replay.warmup_steps": 20_000,
+        "learner.learning_rate": 1e-4,
+        "learner.discount": 0.99,
+        "steps": 30_000_000,
+        "network.kind": "nature",
+        "protocol.sticky_actions": 0.25,
+        "learner.loss": "squared",
+        "proximal.c": 0.2,
+    }
+    assert {name: config[name] for name in table} == table
+
+
+@pytest.mark.parametrize("env", ["ALE/Pong-v5", "MinAtar/Asterix-v1", "CartPole-v1"])
+def test_dqn_and_dqn_pro_differ_in_one_value(env: str) -> None:
+    dqn, pro = presets.make("dqn", env), presets.make("dqn-pro", env)
+    assert set(differences(dqn, pro)) == {"agent", "proximal.c"}
+    assert dqn.c == math.inf
+    assert dqn.pull_per_sync == 0.0
+    assert pro.pull_per_sync == pytest.approx(1.0)
+
+
+def test_c_can_be_said_as_pull_per_sync() -> None:
+    config = presets.make("dqn", "ALE/Pong-v5", {"proximal.pull_per_sync": 1.0})
+    assert config.c == pytest.approx(0.2)
+    updates = config.override({"target.period_unit": "updates"})
+    assert updates.updates_per_sync == 8000
+    assert updates.c == pytest.approx(0.8)
+
+
+IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
+    ({"replay.batch_size": 2000}, "at most replay.warmup_steps = 1000"),
+    ({"learner.learning_rate": 0.0}, "must be positive"),
+    ({"learner.learning_rate": -1e-3}, "must be positive"),
+    ({"learner.learning_rate": math.nan}, "must be positive"),
+    ({"learner.learning_rate": math.inf}, "must be finite"),
+    ({"proximal.c": 0.0}, "must be positive"),
+    ({"proximal.c": 1e-9}, "lr/c would be above 1"),
+    ({"proximal.pull_per_sync": -1.0}, "not negative"),
+    ({"learner.discount": 1.01}, r"in \[0, 1\]"),
+    ({"learner.discount": -0.1}, r"in \[0, 1\]"),
+    ({"steps": 0}, "at least 1"),
+    ({"replay.capacity": 500}, "must fit into replay.capacity"),
+    ({"target.tau": 0.0}, r"in \(0, 1\]"),
+    ({"target.period": 257}, "multiple of learner.update_period_steps"),
+    ({"evaluation.epsilon": 1.5}, r"in \[0, 1\]"),
+    ({"learner.update_period_steps": 0}, "at least 1"),
+    ({"seed": -1}, "not be negative"),
+    ({"protocol.max_episode_steps": 0}, "at least 1"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), IMPOSSIBLE)
+def test_what_cannot_be_is_named_with_its_value_and_what_would_be_right(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        BASE.override(changes).validate()
+    assert next(iter(changes)) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_settings_are_refused() -> None:
+    with pytest.raises(UserError, match=r"unknown setting proximal\.d"):
+        BASE.override({"proximal.d": 1})
+    with pytest.raises(UserError, match="unknown setting surprise"):
+        from_json({**to_json(BASE), "surprise": 1})
+    with pytest.raises(UserError, match="unknown preset 'a2c'"):
+        presets.make("a2c", "CartPole-v1")

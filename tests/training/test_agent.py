@@ -1,0 +1,150 @@
+"""Using a trained agent, and evaluations as pure functions."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proxrl import Agent, cli, presets, train
+from proxrl.envs import FrameStack
+from proxrl.errors import UserError
+from proxrl.training.evaluate import protocol
+from proxrl.training.preflight import preflight
+from proxrl.training.run import resolved
+from tests.end_to_end.victim import SMALL
+
+SHORT = {**SMALL, "steps": 300, "evaluation.period_steps": 150}
+
+
+@pytest.fixture(scope="module")
+def cartpole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "cartpole"
+    train(presets.make("dqn-pro", "CartPole-v1", SHORT), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def atari(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "atari"
+    settings = {**SHORT, "network.hidden": (16,), "protocol.life_loss_terminal": True}
+    train(presets.make("dqn-pro", "ALE/Breakout-v5", settings), folder)
+    return folder
+
+
+def test_predict_follows_the_habits_of_stable_baselines(cartpole: Path) -> None:
+    agent = Agent.load(cartpole)
+    observation = np.array([0.1, 0.2, -0.1, 0.0], dtype=np.float32)
+    action, state = agent.predict(observation, deterministic=True)
+    assert action in (0, 1)
+    assert state is None
+    batch, _ = agent.predict(np.stack([observation] * 3))
+    assert batch.tolist() == [action] * 3
+
+
+def test_predict_explores_if_not_deterministic(cartpole: Path) -> None:
+    agent = Agent.load(cartpole)
+    observations = np.zeros((4000, 4), dtype=np.float32)
+    actions, _ = agent.predict(observations, deterministic=False)
+    greedy, _ = agent.predict(observations)
+    share = (actions != greedy).mean()
+    assert share == pytest.approx(agent.config.exploration.final_epsilon / 2, abs=0.01)
+
+
+def test_predict_refuses_another_shape(cartpole: Path) -> None:
+    with pytest.raises(UserError, match=r"has shape \(4,\), got \(5,\)"):
+        Agent.load(cartpole).predict(np.zeros(5))
+
+
+def test_predict_on_atari_takes_a_stack(atari: Path) -> None:
+    agent = Agent.load(atari)
+    stack = FrameStack(agent.environment.observation)
+    stack.begin(agent.environment.reset(np.random.SeedSequence(0)).observation)
+    assert stack.state.shape == (4, 84, 84)
+    assert agent.predict(stack.state)[0] in range(4)
+
+
+def test_an_evaluation_is_a_pure_function(cartpole: Path) -> None:
+    one, other = Agent.load(cartpole), Agent.load(cartpole)
+    first = one.evaluate(3)
+    assert one.evaluate(3) == first
+    assert other.evaluate(3) == first
+    assert first.returns == [float(length) for length in first.lengths]
+
+
+def test_the_last_line_of_metrics_is_that_evaluation(cartpole: Path) -> None:
+    last = json.loads((cartpole / "metrics.jsonl").read_text().splitlines()[-1])
+    again = Agent.load(cartpole).evaluate()
+    assert last["eval/returns"] == again.returns
+    assert last["protocol"] == again.protocol
+
+
+def test_scores_never_end_on_a_lost_life(atari: Path) -> None:
+    agent = Agent.load(atari)
+    scored = agent.evaluate(1, epsilon=1.0)
+    assert scored.protocol["life_loss_terminal"] is False
+    assert scored.protocol["trained_with_life_loss_terminal"] is True
+    assert scored.lengths[0] > 40, "five lives of Breakout last longer than one"
+
+
+def test_the_protocol_names_everything_a_score_depends_on() -> None:
+    config = presets.make("dqn", "ALE/Pong-v5")
+    stamp = protocol(config, episodes=2, epsilon=0.001)
+    assert stamp == {
+        "env": "ALE/Pong-v5",
+        "returns": "evaluation, undiscounted, unclipped",
+        "epsilon": 0.001,
+        "episodes": 2,
+        "sticky_actions": 0.25,
+        "frame_skip": 4,
+        "stack": 4,
+        "max_episode_steps": 27_000,
+        "life_loss_terminal": False,
+        "trained_with_life_loss_terminal": False,
+    }
+
+
+def test_a_folder_without_a_checkpoint_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no config\.json"):
+        Agent.load(tmp_path)
+
+
+@pytest.mark.parametrize("run", ["cartpole", "atari"])
+def test_play_writes_a_video(
+    run: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import imageio.v3 as imageio
+
+    folder: Path = request.getfixturevalue(run)
+    cli.main(["play", str(folder), "--max-steps", "20"])
+    assert "videos/step-300.mp4" in capsys.readouterr().out
+    frames = imageio.imread(folder / "videos" / "step-300.mp4")
+    assert 5 < len(frames) <= 20
+    assert frames.std() > 0, "a picture, not a blank"
+
+
+def test_eval_stamps_the_protocol(cartpole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["eval", str(cartpole), "--episodes", "2"])
+    assert "undiscounted" in capsys.readouterr().out
+    line = json.loads((cartpole / "evaluations.jsonl").read_text().splitlines()[-1])
+    assert line["protocol"]["episodes"] == 2
+    assert len(line["returns"]) == 2
+
+
+def test_runs_lists_progress_and_state(
+    cartpole: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    cli.main(["runs", str(cartpole.parent)])
+    out = capsys.readouterr().out
+    assert "300 / 300 (100%)" in out
+    assert "finished" in out
+
+
+def test_preflight_says_memory_disk_and_time(tmp_path: Path) -> None:
+    needs = preflight(resolved(presets.make("dqn", "CartPole-v1")), tmp_path / "run")
+    assert needs.memory > 6e8
+    assert needs.disk > 1e6
+    assert 1 < needs.seconds < 10_000
+    assert "memory" in str(needs)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,95 @@
+"""Lines that a run writes, and what a resume cuts back."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from proxrl.agents.learner import Probe, Update
+from proxrl.training import presets
+from proxrl.training.metrics import EPISODES, METRICS, SPEED, Interval, Journalist, read_lines
+
+CONFIG = presets.make("dqn", "CartPole-v1", {"logging.tensorboard": False})
+
+
+def update(loss: float, sync: float | None = None, probe: Probe | None = None) -> Update:
+    return Update(loss, 2 * loss, torch.zeros(1), probe, sync)
+
+
+def test_an_interval_by_hand() -> None:
+    interval = Interval()
+    interval.add_episode(10.0, 5)
+    interval.add_episode(20.0, 7)
+    interval.add_update(update(1.0, probe=Probe(3.0, 0.5)))
+    interval.add_update(update(3.0, sync=4.0))
+    interval.add_update(update(5.0, sync=8.0))
+    assert interval.summary() == {
+        "train/episode_return": 15.0,
+        "train/episode_length": 6.0,
+        "train/loss": 3.0,
+        "train/mean_value": 6.0,
+        "train/parameter_distance": 3.0,
+        "train/value_distance": 0.5,
+        "train/sync_distance": 6.0,
+        "train/episodes": 2,
+        "train/syncs": 2,
+    }
+
+
+def test_an_empty_interval_has_no_means() -> None:
+    summary = Interval().summary()
+    assert summary["train/loss"] is None
+    assert summary["train/episodes"] == 0
+
+
+def test_an_interval_goes_on_from_its_state_whatever_the_order_of_keys() -> None:
+    interval = Interval()
+    interval.add_update(update(0.1, sync=0.2))
+    restored = Interval(dict(sorted(interval.state().items())))
+    for each in (interval, restored):
+        each.add_update(update(0.3))
+    assert list(restored.summary().items()) == list(interval.summary().items())
+
+
+def test_resuming_cuts_back_what_came_after_the_checkpoint(tmp_path: Path) -> None:
+    first = Journalist(tmp_path, CONFIG)
+    first.interval({"step": 1})
+    first.episode({"step": 1})
+    lengths = first.lengths()
+    first.interval({"step": 2})
+    first.episode({"step": 2})
+    first.close()
+    second = Journalist(tmp_path, CONFIG, step=1, lengths=lengths)
+    assert [line["step"] for line in read_lines(tmp_path / METRICS)] == [1]
+    second.interval({"step": 3})
+    second.close()
+    assert [line["step"] for line in read_lines(tmp_path / METRICS)] == [1, 3]
+    assert [line["step"] for line in read_lines(tmp_path / EPISODES)] == [1]
+
+
+def test_the_clock_stays_out_of_the_runs_bits(tmp_path: Path) -> None:
+    journalist = Journalist(tmp_path, CONFIG)
+    journalist.interval({"step": 100})
+    journalist.close()
+    (line,) = read_lines(tmp_path / SPEED)
+    assert set(line) == {"step", "steps_per_second", "unix_time"}
+    assert read_lines(tmp_path / METRICS) == [{"step": 100}]
+
+
+def test_a_line_cut_by_a_kill_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / METRICS
+    path.write_text('{"step": 1}\n{"st')
+    assert read_lines(path) == [{"step": 1}]
+
+
+def test_tensorboard_repeats_the_numbers(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    journalist = Journalist(tmp_path, presets.make("dqn", "CartPole-v1"))
+    journalist.interval({"step": 7, "train/loss": 0.5, "eval/returns": [1.0], "train/syncs": None})
+    journalist.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert events.Tags()["scalars"] == ["train/loss"]
+    (event,) = events.Scalars("train/loss")
+    assert (event.step, event.value) == (7, pytest.approx(0.5))
