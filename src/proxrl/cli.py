@@ -235,6 +235,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; a user's mistake is one line and exit code 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     sys.path.insert(0, "")  # the user's own modules, as `python -m` would find them
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without lines and dashes
     try:
         _dispatch(arguments)
     except UserError as error:
