@@ -1,0 +1,1 @@
+"""Measurements, as ratios from one run: `make bench`, or `python -m benchmarks.NAME`."""

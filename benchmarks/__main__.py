@@ -1,0 +1,8 @@
+"""All of them, one after the other."""
+
+import subprocess
+import sys
+
+for name in ("storage", "overhead", "throughput"):
+    print(f"\n== benchmarks.{name}", flush=True)
+    subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

@@ -1,0 +1,194 @@
+"""One training process of one library, timed after warm-up; prints a JSON line.
+
+    python -m benchmarks.peers proxrl atari          (or: sb3, minatar; add --profile)
+
+Both get the same environment protocol, network, batch, update period, replay size, threads and
+torch. Stable-Baselines3 gets its memory-optimised replay and the faster of the documented Atari
+wrappers (Gymnasium's, which reads grayscale screens from the emulator). Exploration is at its final
+value for both, so that both ask their network at every step.
+"""
+
+import cProfile
+import json
+import pstats
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+
+from benchmarks.machine import matmul_gflops
+from proxrl.training import presets
+from proxrl.training.folder import RunFolder
+from proxrl.training.loop import Run
+from proxrl.training.machine import available_cores
+
+ENVS = {"atari": "ALE/Breakout-v5", "minatar": "MinAtar/Breakout-v1"}
+WARMUP = {"atari": 2_000, "minatar": 5_000}
+TIMED = {"atari": 1_200, "minatar": 8_000}  # agent steps
+SETTLE = 200  # agent steps with updates before the clock starts
+CAPACITY = 50_000
+
+
+def time_proxrl(suite: str, threads: int) -> Callable[[], float]:
+    """Prepared up to the point where the clock starts."""
+    config = presets.make(
+        "dqn-pro",
+        ENVS[suite],
+        {
+            "replay.capacity": CAPACITY,
+            "replay.warmup_steps": WARMUP[suite],
+            "exploration.decay_steps": 0,
+            "logging.tensorboard": False,
+            "evaluation.period_steps": 10**9,
+            "threads": threads,
+        },
+    )
+    folder = RunFolder(tempfile.mkdtemp(prefix="proxrl-bench-") + "/run")
+    folder.write_config(config)
+    run = Run(config, folder)
+    while run.step < WARMUP[suite] + SETTLE:
+        run.advance()
+
+    def timed() -> float:
+        start, first = time.perf_counter(), run.step
+        while run.step < first + TIMED[suite]:
+            run.advance()
+            if run.checkpoint_is_due:
+                run.save()
+        return TIMED[suite] / (time.perf_counter() - start)
+
+    return timed
+
+
+def time_sb3(suite: str, threads: int) -> Callable[[], float]:
+    from stable_baselines3 import DQN
+    from stable_baselines3.common.callbacks import BaseCallback
+
+    torch.set_num_threads(threads)
+    config = presets.make("dqn", ENVS[suite])
+    model = DQN(
+        "CnnPolicy",
+        _sb3_env(suite),
+        learning_rate=config.learner.learning_rate,
+        buffer_size=CAPACITY,
+        learning_starts=WARMUP[suite],
+        batch_size=config.replay.batch_size,
+        train_freq=config.learner.update_period_steps,
+        gradient_steps=1,
+        target_update_interval=config.target.period,
+        exploration_fraction=1e-9,
+        exploration_initial_eps=0.01,
+        exploration_final_eps=0.01,
+        optimize_memory_usage=True,
+        replay_buffer_kwargs={"handle_timeout_termination": False},
+        policy_kwargs=_sb3_policy(suite, config.learner.adam_epsilon),
+        device="cpu",
+        seed=0,
+    )
+
+    class Clock(BaseCallback):
+        start = 0.0
+        rate = 0.0
+
+        def _on_step(self) -> bool:
+            steps = self.num_timesteps - WARMUP[suite] - SETTLE
+            if steps == 0:
+                self.start = time.perf_counter()
+            if steps == TIMED[suite]:
+                self.rate = TIMED[suite] / (time.perf_counter() - self.start)
+            return steps < TIMED[suite]
+
+    clock = Clock()
+
+    def timed() -> float:
+        model.learn(10**9, callback=clock)
+        return clock.rate
+
+    return timed
+
+
+def _sb3_env(suite: str) -> Any:
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
+
+    if suite == "minatar":
+        import minatar.gym
+
+        minatar.gym.register_envs()
+
+        def make_minatar() -> Any:
+            env = gymnasium.make(ENVS[suite], sticky_action_prob=0.1)
+            space = gymnasium.spaces.Box(0, 1, env.observation_space.shape, np.uint8)
+            return gymnasium.wrappers.TransformObservation(
+                env, lambda state: state.astype(np.uint8), space
+            )
+
+        return DummyVecEnv([make_minatar])
+    import ale_py
+
+    gymnasium.register_envs(ale_py)
+
+    def make_atari() -> Any:
+        raw = gymnasium.make(ENVS[suite], frameskip=1, repeat_action_probability=0.25)
+        env = gymnasium.wrappers.AtariPreprocessing(
+            raw, noop_max=0, frame_skip=4, screen_size=84, grayscale_newaxis=True
+        )
+        return gymnasium.wrappers.TransformReward(env, lambda reward: float(np.sign(reward)))
+
+    return VecFrameStack(DummyVecEnv([make_atari]), 4)
+
+
+def _sb3_policy(suite: str, adam_epsilon: float) -> dict[str, Any]:
+    policy: dict[str, Any] = {"optimizer_kwargs": {"eps": adam_epsilon}}
+    if suite == "minatar":
+        from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+
+        class MinAtarCNN(BaseFeaturesExtractor):
+            """The network of proxrl's MinAtar preset: 16 channels 3 x 3, then 128 units."""
+
+            def __init__(self, space: Any) -> None:
+                super().__init__(space, features_dim=128)
+                height, width, channels = space.shape  # too small for SB3 to take it for an image
+                self.layers = torch.nn.Sequential(
+                    torch.nn.Conv2d(channels, 16, 3),
+                    torch.nn.ReLU(),
+                    torch.nn.Flatten(),
+                    torch.nn.Linear(16 * (height - 2) * (width - 2), 128),
+                    torch.nn.ReLU(),
+                )
+
+            def forward(self, states: torch.Tensor) -> torch.Tensor:
+                return self.layers(states.permute(0, 3, 1, 2))  # type: ignore[no-any-return]
+
+        policy |= {
+            "features_extractor_class": MinAtarCNN,
+            "net_arch": [],
+            "normalize_images": False,
+        }
+    return policy
+
+
+PEERS = {"proxrl": time_proxrl, "sb3": time_sb3}
+
+
+def main() -> None:
+    peer, suite = sys.argv[1:3]
+    threads = available_cores()
+    if suite == "minatar":
+        threads = 1
+    timed = PEERS[peer](suite, threads)
+    profile = cProfile.Profile() if "--profile" in sys.argv else None
+    rate = profile.runcall(timed) if profile else timed()
+    result = {"peer": peer, "suite": suite, "threads": threads, "steps_per_second": rate}
+    result["matmul_gflops"] = matmul_gflops()
+    print(json.dumps(result))
+    if profile:
+        pstats.Stats(profile).sort_stats("tottime").print_stats(12)
+
+
+if __name__ == "__main__":
+    main()
