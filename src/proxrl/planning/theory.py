@@ -182,7 +182,7 @@ class Expansion:
 
 
 def expansion(n: float, beta: float, discount: float = 0.9, gap: float = 1e-3) -> Expansion:
-    """The example of Scherrer et al. (2015), with a proximal term: one step may expand if n > 1.
+    """One step may expand if n > 1, after Scherrer et al. (2015), to whom the paper refers.
 
     Two states, reward 1 in the second whatever one does; action 0 stays, action 1 changes state.
     v_1 = (gap, 0) greedily heads for the first state, v_2 = (0, gap) for the second. n steps later
@@ -193,7 +193,7 @@ def expansion(n: float, beta: float, discount: float = 0.9, gap: float = 1e-3) -
     unbounded for n > 1 as the gap closes, and beta <= 1 for n = 1.
     """
     stay, change = np.eye(2), np.eye(2)[::-1]
-    mdp = MDP(np.stack([stay, change]), np.array([[0.0, 1.0], [0.0, 1.0]]), discount, "Scherrer")
+    mdp = MDP(np.stack([stay, change]), np.array([[0.0, 1.0], [0.0, 1.0]]), discount, "two states")
     pair = np.array([[gap, 0.0], [0.0, gap]])  # [states, 2]
     after = mix(bellman(mdp, greedy(mdp, pair), pair, n), pair, beta)
     ratio = float(np.abs(after[:, 0] - after[:, 1]).max() / gap)
