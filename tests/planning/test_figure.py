@@ -2,7 +2,10 @@
 
 import csv
 import math
+from pathlib import Path
+from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 
@@ -103,6 +106,18 @@ def test_files_carry_the_protocol_and_repeat_to_the_byte(tmp_path) -> None:
         ("0.99", "2", "gaussian")
     }
     assert float(rows[-1]["mean_error"]) == pytest.approx(result.mean[1, 1, 2], abs=1e-9)
+
+
+def test_the_five_lines_of_the_documentation_run() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "planning.md").read_text()
+    code = page.split("```python\n")[1].split("```")[0]
+    assert len([line for line in code.splitlines() if line]) == 5
+    matplotlib.use("Agg")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    (curve,) = names["plt"].gca().lines
+    names["plt"].close("all")
+    assert 0 < int(np.argmin(curve.get_ydata())) < 40  # the U
 
 
 def test_the_drawing_has_a_panel_for_each_n_and_a_dot_for_each_best_beta() -> None:

@@ -11,7 +11,7 @@ import csv
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -128,13 +128,17 @@ def figure1(
                 noise=noise,
                 greedy_error=greedy_error,
                 seed=range(start, stop),
-                progress=lambda k, before=done: progress(before + k, total),  # type: ignore[misc]
+                progress=partial(_advance, progress, done, total),
             )
             done += iterations
             errors[panel, ..., start - seed : stop - seed] = policy_error(evaluator, outcome.policy)
     return Figure1(
         mdp.name, mdp.discount, iterations, noise_kind, greedy_error, steps, scales, grid, errors
     )
+
+
+def _advance(progress: Callable[[int, int], None], before: int, total: int, k: int) -> None:
+    progress(before + k, total)
 
 
 def write_csv(result: Figure1, path: Path) -> None:
