@@ -1,0 +1,58 @@
+"""How long planning takes: the whole of Figure 1, and one PMPI iteration as an MDP grows.
+
+    OMP_NUM_THREADS=1 python -m benchmarks.planning
+
+The claims are ratios: Figure 1's grid in seconds against its limit of 5, and the time of an
+iteration for each non-zero of the transitions at 100,000 states against that at 10,000 (1 would be
+exactly proportional; a little more is the price of values that leave the nearer caches).
+"""
+
+import statistics
+import time
+
+from proxrl.planning.figure import figure1
+from proxrl.planning.mdp import from_gymnasium, garnet
+from proxrl.planning.pmpi import Noise, iterate
+
+FIGURE_LIMIT_SECONDS = 5.0
+SIZES = (10_000, 100_000)
+ROUNDS = 5  # of alternating measurements, so that a busy moment hits both sizes
+
+
+def figure_seconds() -> float:
+    mdp = from_gymnasium("FrozenLake8x8-v1", discount=0.99)
+    started = time.perf_counter()
+    figure1(mdp)
+    return time.perf_counter() - started
+
+
+def nanoseconds_per_nonzero(n: int, iterations: int = 10) -> dict[int, float]:
+    """Of one PMPI iteration, noise included: the least of the rounds for each size."""
+    mdps = {states: garnet(states, 4, 5, as_sparse=True) for states in SIZES}
+    times: dict[int, list[float]] = {states: [] for states in SIZES}
+    for _ in range(ROUNDS):
+        for states, mdp in mdps.items():
+            started = time.perf_counter()
+            iterate(mdp, iterations=iterations, n=n, beta=0.3, noise=Noise(0.1))
+            seconds = (time.perf_counter() - started) / iterations
+            times[states].append(1e9 * seconds / mdp.nonzeros)
+    return {states: min(measured) for states, measured in times.items()}
+
+
+def main() -> None:
+    seconds = statistics.median(figure_seconds() for _ in range(3))
+    share = seconds / FIGURE_LIMIT_SECONDS
+    print(
+        f"Figure 1, 2 panels x 6 levels x 41 betas x 30 seeds: {seconds:.2f} s ({share:.0%} of 5 s)"
+    )
+    small, large = SIZES
+    for n in (1, 3):
+        cost = nanoseconds_per_nonzero(n)
+        print(
+            f"PMPI iteration, n = {n}: {cost[small]:.1f} ns per non-zero at {small:,} states, "
+            f"{cost[large]:.1f} at {large:,}: ratio {cost[large] / cost[small]:.2f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

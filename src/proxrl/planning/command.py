@@ -1,0 +1,239 @@
+"""`proxrl plan`: Figure 1 of the paper in seconds, or its theorems checked claim by claim.
+
+Parsing and printing only. SciPy, Gymnasium and Matplotlib are imported when the work begins, so
+that the help is instant.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from proxrl.errors import UserError
+
+if TYPE_CHECKING:
+    from proxrl.planning.claims import Finding
+    from proxrl.planning.figure import Figure1
+    from proxrl.planning.mdp import MDP
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """Exact planning with a proximal term: Figure 1, or the theorems on random MDPs."""
+
+    env: str = "FrozenLake8x8-v1"
+    """Gymnasium environment that carries its table: FrozenLake-v1, Taxi-v4, CliffWalking-v1, ..."""
+    mdp: Path | None = None
+    """An .npz file with transitions [actions, states, states], rewards [actions, states] and
+    discount, in place of env."""
+    slippery: bool | None = None
+    """FrozenLake and CliffWalking: whether moves may slip; None: as the environment has it."""
+    discount: float | None = None
+    """gamma, in [0, 1); None: the file's, or 0.99 for an environment (not in the paper)."""
+    n: tuple[int | Literal["inf"], ...] = (1, 3)
+    """Applications of the Bellman operator in each iteration; a panel for each."""
+    beta: tuple[float, ...] | None = None
+    """Grid of proximal weights in [0, 1]; None: 41 from 0 to 1 (not in the paper)."""
+    c: tuple[float, ...] | None = None
+    """The grid said in c instead, positive: beta = 1/(1 + c)."""
+    noise: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
+    """Standard deviations of the evaluation noise, in units of value (not in the paper)."""
+    noise_kind: Literal["gaussian", "uniform"] = "gaussian"
+    """Distribution of the noise (not in the paper)."""
+    greedy_error: float = 0.0
+    """Greedification error, in units of value: any action so close to the best may be taken."""
+    iterations: int = 100
+    """Iterations of PMPI before the policy is measured."""
+    seeds: int = 30
+    """Runs that are averaged, each with noise of its own."""
+    seed: int = 0
+    """First seed."""
+    out: Path = Path("runs/plan")
+    """Folder for figure1.png, figure1.svg and figure1.csv."""
+    theory: bool = False
+    """Check the paper's claims on random MDPs instead of drawing Figure 1."""
+    mdps: int = 1000
+    """Random MDPs for --theory."""
+
+
+def run(options: PlanOptions) -> None:
+    """Do it and print what came out; a mistake in the options is a `UserError`."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=120)  # a pipe has no width: tables keep their lines
+    if options.theory:
+        _theory(options, console)
+    else:
+        _figure(options, console)
+
+
+def _figure(options: PlanOptions, console: Console) -> None:
+    from proxrl.planning.bregman import beta_from_c
+    from proxrl.planning.figure import BETAS, figure1, save
+
+    if options.beta is not None and options.c is not None:
+        raise UserError("say either --beta or --c (beta = 1/(1 + c)), not both")
+    betas = BETAS if options.beta is None else options.beta
+    if options.c is not None:
+        betas = tuple(beta_from_c(options.c).tolist())
+    _check_folder(options.out)
+    mdp = _mdp(options)
+    with _progress("PMPI iterations") as advance:
+        result = figure1(
+            mdp,
+            n=tuple(math.inf if one == "inf" else one for one in options.n),
+            betas=betas,
+            levels=options.noise,
+            seeds=options.seeds,
+            iterations=options.iterations,
+            noise_kind=options.noise_kind,
+            greedy_error=options.greedy_error,
+            seed=options.seed,
+            progress=advance,
+        )
+    try:
+        written = save(result, options.out)
+    except OSError as error:
+        raise UserError(f"cannot write to {options.out}: {error.strerror or error}") from None
+    console.print(_best_table(result))
+    for path in written:
+        console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _theory(options: PlanOptions, console: Console) -> None:
+    from proxrl.planning.claims import check_claims
+
+    if options.mdps < 1:
+        raise UserError(f"mdps must be at least 1, got {options.mdps}")
+    if options.seed < 0:
+        raise UserError(f"seed must not be negative, got {options.seed}")
+    with _progress("random MDPs") as advance:
+        findings = check_claims(
+            options.mdps, options.seed, lambda done: advance(done, options.mdps)
+        )
+    verdicts = [finding for finding in findings if finding.row.kind != "outside"]
+    outside = [finding for finding in findings if finding.row.kind == "outside"]
+    console.print(_claims_table(verdicts, options.mdps))
+    console.print(_outside_table(outside))
+    kinds = {
+        kind: [finding.as_expected for finding in findings if finding.row.kind == kind]
+        for kind in ("claim", "control", "direction")
+    }
+    console.print(
+        f"claims that hold: {sum(kinds['claim'])} of {len(kinds['claim'])}; "
+        f"wrong bounds that fail: {sum(kinds['control'])} of {len(kinds['control'])}; "
+        f"directions, with the share of cases in which they are true: {len(kinds['direction'])}",
+        highlight=False,
+    )
+    if not all(finding.as_expected for finding in findings):
+        raise SystemExit(1)
+
+
+def _mdp(options: PlanOptions) -> "MDP":
+    from proxrl.planning.mdp import from_file, from_gymnasium
+
+    if options.mdp is not None:
+        return from_file(options.mdp, options.discount)
+    discount = 0.99 if options.discount is None else options.discount
+    settings = {} if options.slippery is None else {"is_slippery": options.slippery}
+    return from_gymnasium(options.env, discount, **settings)
+
+
+def _check_folder(folder: Path) -> None:
+    """Say so before the work, not after it."""
+    existing = next(one for one in (folder, *folder.parents) if one.exists())
+    if not existing.is_dir():
+        raise UserError(f"cannot write to {folder}: {existing} is a file, not a folder")
+
+
+def _best_table(result: "Figure1") -> Table:
+    first, last = result.betas[0], result.betas[-1]
+    table = Table(
+        title=f"{result.mdp}: ‖V* − V^π‖∞ after {result.iterations} iterations of PMPI\n"
+        f"γ = {result.discount:g}, {result.noise_kind} noise, mean ± standard error, "
+        f"{result.seeds} seed{'s' * (result.seeds > 1)}, {len(result.betas)} betas"
+    )
+    columns = ("n", "noise", "best β", "error there", f"at β = {first:g}", f"at β = {last:g}")
+    for column in columns:
+        table.add_column(column, justify="right")
+    table.add_column("U-shape")
+    for panel, n in enumerate(result.n):
+        for level, noise in enumerate(result.levels):
+            cells = [
+                _error(result.mean[panel, level, at], result.standard_error[panel, level, at])
+                for at in (result.best[panel, level], 0, -1)
+            ]
+            table.add_row(
+                "∞" if n == math.inf else f"{n:g}",
+                f"{noise:g}",
+                f"{result.betas[result.best[panel, level]]:.3g}",
+                *cells,
+                "yes" if result.is_u_shaped[panel, level] else "no",
+                end_section=level == len(result.levels) - 1,
+            )
+    return table
+
+
+def _error(mean: float, doubt: float) -> str:
+    return f"{mean:.4f}" if math.isnan(doubt) else f"{mean:.4f} ± {doubt:.4f}"
+
+
+def _claims_table(findings: "list[Finding]", mdps: int) -> Table:
+    table = Table(title=f"the paper's claims on {mdps:,} random MDPs (tolerance 1e-10)")
+    table.add_column("claim")
+    table.add_column("what")
+    table.add_column("verdict")
+    table.add_column("worst margin", justify="right", no_wrap=True)
+    for finding in findings:
+        style = "" if finding.as_expected else "bold red"
+        if finding.row.kind != "claim" and finding.as_expected:
+            style = "dim"
+        table.add_row(
+            finding.row.id,
+            finding.row.text,
+            finding.verdict,
+            f"{finding.worst + 0.0:.1e}",
+            style=style,
+        )
+    return table
+
+
+def _outside_table(findings: "list[Finding]") -> Table:
+    table = Table(title="outside Theorem 1's assumptions: measured, no claim (sup norm)")
+    table.add_column("what")
+    table.add_column("measured")
+    table.add_column("largest ratio", justify="right", no_wrap=True)
+    for finding in findings:
+        table.add_row(finding.row.text, finding.verdict, f"{1.0 - finding.worst:.4f}")
+    return table
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal's standard error; a line for every tenth elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        tenths = set[int]()
+
+        def line(done: int, total: int) -> None:
+            tenth = 10 * done // total
+            if tenth not in tenths and tenth > 0:
+                tenths.add(tenth)
+                console.print(f"{done:,}/{total:,} {what}", highlight=False)
+
+        yield line
+        return
+    columns = (
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f} {task.description}"),
+        BarColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=1)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

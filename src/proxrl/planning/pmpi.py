@@ -1,0 +1,212 @@
+"""Proximal Modified Policy Iteration, for every noise level, beta and seed at once.
+
+    pi_k  <-  G v_{k-1}                                                        (equation 2)
+    v_k   <-  argmin_v'  ||v' - ((T^{pi_k})^n v_{k-1} + eps_k)||^2 + (1/c) D_f(v', v_{k-1})
+
+With D_f = ||v' - v||^2 the second line is v_k <- (1 - beta) ((T^{pi_k})^n v_{k-1} + eps_k)
++ beta v_{k-1}, beta = 1/(1 + c) (Section 5.1). beta = 0 is modified policy iteration: n = 1 value
+iteration, n = inf policy iteration; beta = 1 never moves.
+
+*Evaluation noise* eps_k has mean 0 and standard deviation `scale` in every state that is not
+terminal (the value of a terminal state is 0 by definition, there is nothing to estimate). A seed's
+noise is the same for every beta and, up to its scale, for every level: curves are compared on
+common random numbers, and a seed's result depends, but for rounding, on no other seed.
+
+*Greedification error* e takes any action within e of the best, uniformly at random, so that
+T^pi v_k - T^{pi_{k+1}} v_k <= e for all pi: the appendix's assumption on eps'.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from proxrl.errors import UserError
+from proxrl.planning.bregman import Divergence, beta_from_c, check_c, mix
+from proxrl.planning.mdp import MDP
+from proxrl.planning.operators import (
+    action_values,
+    bellman,
+    check_steps,
+    chosen,
+    greedy_action,
+    optimal,
+    policy_value,
+)
+from proxrl.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """The error of policy evaluation: eps_k."""
+
+    scale: npt.ArrayLike = 0.0
+    """Standard deviation, in units of value; an array makes an axis of levels."""
+    kind: Literal["gaussian", "uniform"] = "gaussian"
+    """Distribution: normal, or uniform with the same standard deviation."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("gaussian", "uniform"):
+            raise UserError(f"noise must be gaussian or uniform, got {self.kind}")
+        scale = np.asarray(self.scale, dtype=np.float64)
+        if not (np.isfinite(scale) & (scale >= 0.0)).all():
+            raise UserError(f"a noise level must be finite and not negative, got {self.scale}")
+
+    def draw(self, generators: list[np.random.Generator], states: int) -> Array:
+        """Unit noise, [states, seeds]."""
+        if self.kind == "gaussian":
+            return np.stack([one.standard_normal(states) for one in generators], axis=1)
+        half_width = np.sqrt(3.0)  # a uniform of this half-width has standard deviation 1
+        return np.stack(
+            [one.uniform(-half_width, half_width, states) for one in generators], axis=1
+        )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where PMPI arrived. `batch` = levels + betas + seeds, an axis for each that was an array."""
+
+    values: Array  # [states, *batch], v_K
+    policy: Array  # [states, *batch], pi_K
+    trace: "Trace | None"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything that Theorem 2 speaks of, iteration by iteration; k counts from 0."""
+
+    values: Array  # [K + 1, states, *batch]: v_0 ... v_K
+    policies: Array  # [K, states, *batch]: pi_1 ... pi_K
+    noise: Array  # [K, states, *batch]: eps_1 ... eps_K
+
+
+def iterate(
+    mdp: MDP,
+    *,
+    iterations: int,
+    n: float = 1,
+    beta: npt.ArrayLike | None = None,
+    c: npt.ArrayLike | None = None,
+    divergence: Divergence | None = None,
+    noise: Noise | None = None,
+    greedy_error: float = 0.0,
+    seed: int | Sequence[int] = 0,
+    initial: Array | None = None,
+    record: bool = False,
+    progress: Callable[[int], None] = lambda k: None,
+) -> Outcome:
+    """`iterations` rounds of PMPI from `initial` (0): the paper's two lines.
+
+    Say `beta` in [0, 1], or `c` in (0, inf], with a divergence or the squared Euclidean one.
+    Arrays of noise levels, of betas (or c) and of seeds make the axes [levels, betas, seeds].
+    `record` keeps the trace; `progress` hears the number of each finished iteration.
+    """
+    n = check_steps(n)
+    weight = _weight(beta, c, divergence)
+    proximal = mix if divergence is None else divergence.proximal
+    noise = noise or Noise()
+    scale = np.asarray(noise.scale, dtype=np.float64)
+    generators = [np.random.default_rng(one) for one in np.atleast_1d(seed)]
+
+    batch = scale.shape + weight.shape + np.shape(seed)  # [levels, betas, seeds]
+    scale = scale.reshape(scale.shape + (1,) * (weight.ndim + np.ndim(seed)))
+    weight = weight.reshape(weight.shape + (1,) * np.ndim(seed))
+    each_seed = (1,) * (len(batch) - np.ndim(seed)) + np.shape(seed)
+
+    values = _initial(mdp, initial, batch)
+    policy = np.zeros(values.shape, dtype=np.intp)
+    error = np.zeros(values.shape[:1] + (1,) * len(batch))
+    history = _History(values) if record else None
+    for k in range(1, _check_iterations(iterations) + 1):
+        q = action_values(mdp, values)
+        policy = _greedy(q, greedy_error, generators, each_seed)  # pi_k <- G v_{k-1}
+        target = bellman(mdp, policy, chosen(q, policy), n - 1)  # (T^{pi_k})^n v_{k-1}
+        if np.any(scale > 0.0):
+            unit = np.where(mdp.terminal[:, None], 0.0, noise.draw(generators, mdp.states))
+            error = scale * unit.reshape(mdp.states, *each_seed)  # eps_k
+            target += error
+        values = proximal(target, values, weight)  # v_k
+        if history:
+            history.add(values, policy, error)
+        progress(k)
+    return Outcome(values, policy, history.trace() if history else None)
+
+
+def policy_error(mdp: MDP, policy: Array) -> Array:
+    """||v* - v^pi||_inf of each policy of the batch: Figure 1's measure."""
+    best = optimal(mdp).values
+    loss = best.reshape(-1, *(1,) * (policy.ndim - 1)) - policy_value(mdp, policy)
+    return np.asarray(np.abs(loss).max(axis=0))
+
+
+def check_beta(beta: npt.ArrayLike) -> Array:
+    """beta as the paper allows it: in [0, 1]."""
+    array = np.asarray(beta, dtype=np.float64)
+    inside = (array >= 0.0) & (array <= 1.0)
+    if not inside.all():
+        raise UserError(f"beta must lie in [0, 1], got {array[~inside].ravel()[0]:g}")
+    return array
+
+
+class _History:
+    """The trace while it grows."""
+
+    def __init__(self, values: Array) -> None:
+        self._values, self._policies, self._noise = [values], list[Array](), list[Array]()
+
+    def add(self, values: Array, policy: Array, noise: Array) -> None:
+        self._values.append(values)
+        self._policies.append(policy)
+        self._noise.append(np.broadcast_to(noise, values.shape))
+
+    def trace(self) -> Trace:
+        return Trace(np.stack(self._values), np.stack(self._policies), np.stack(self._noise))
+
+
+def _weight(
+    beta: npt.ArrayLike | None, c: npt.ArrayLike | None, divergence: Divergence | None
+) -> Array:
+    """What the proximal step takes: c with a divergence of the caller's, beta without."""
+    if beta is not None and c is None:
+        if divergence is not None:
+            raise UserError("beta belongs to the squared Euclidean divergence; say c for another")
+        return check_beta(beta)
+    if c is not None and beta is None:
+        return beta_from_c(c) if divergence is None else check_c(c)
+    raise UserError("say either beta or c (beta = 1/(1 + c))")
+
+
+def _greedy(
+    q: Array, error: float, generators: list[np.random.Generator], each_seed: tuple[int, ...]
+) -> Array:
+    """The best action, or with an error any action that is at most so much worse."""
+    if error == 0.0:
+        return greedy_action(q)
+    if not 0.0 < error < np.inf:
+        raise UserError(f"the greedification error must be finite and not negative, got {error:g}")
+    luck = np.stack([one.random(q.shape[:2]) for one in generators], axis=-1)
+    luck = luck.reshape(*q.shape[:2], *each_seed)  # [actions, states, 1, 1, seeds]
+    return greedy_action(np.where(q >= q.max(axis=0) - error, luck, -1.0))
+
+
+def _initial(mdp: MDP, initial: Array | None, batch: tuple[int, ...]) -> Array:
+    """v_0 for the whole batch: 0, or one [states] for all, or [states, *batch]."""
+    given = np.zeros(mdp.states) if initial is None else np.asarray(initial, dtype=np.float64)
+    if given.shape not in ((mdp.states,), (mdp.states, *batch)):
+        raise UserError(
+            f"initial values must be [states] = ({mdp.states},) or {(mdp.states, *batch)}, "
+            f"got shape {given.shape}"
+        )
+    if given[mdp.terminal].any():
+        raise UserError("the initial value of a terminal state must be 0")
+    if given.ndim == 1:
+        given = given.reshape(-1, *(1,) * len(batch))
+    return np.broadcast_to(given, (mdp.states, *batch)).copy()
+
+
+def _check_iterations(iterations: int) -> int:
+    if iterations < 1:
+        raise UserError(f"iterations must be at least 1, got {iterations}")
+    return iterations

@@ -1,0 +1,128 @@
+"""`proxrl plan`: what is printed, what is written, what is refused."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proxrl.errors import UserError
+from proxrl.planning import claims
+from proxrl.planning.command import PlanOptions, run
+from proxrl.planning.figure import LEVELS
+
+SMALL = {"n": (1,), "beta": (0.0, 0.5, 1.0), "noise": (0.1,), "seeds": 2, "iterations": 20}
+
+
+def test_figure_prints_a_table_and_says_where_it_wrote(tmp_path, capsys) -> None:
+    run(PlanOptions(out=tmp_path / "deep" / "er", **SMALL))
+    printed = capsys.readouterr().out
+    assert "FrozenLake8x8-v1" in printed
+    assert "best β" in printed
+    for kind in ("png", "svg", "csv"):
+        path = tmp_path / "deep" / "er" / f"figure1.{kind}"
+        assert path.stat().st_size > 0
+        assert f"wrote {path}" in printed
+
+
+def test_theory_prints_claim_by_claim(capsys) -> None:
+    run(PlanOptions(theory=True, mdps=12))
+    printed = capsys.readouterr().out
+    for claim in range(36, 48):
+        assert f"C{claim}" in printed
+    assert "claims that hold: 14 of 14; wrong bounds that fail: 6 of 6" in printed
+    assert "fails, as it must" in printed
+
+
+def test_a_claim_that_fails_is_an_exit_code(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(claims, "theorem1_factor", lambda discount, c: 0.0)
+    with pytest.raises(SystemExit) as caught:
+        run(PlanOptions(theory=True, mdps=3))
+    assert caught.value.code == 1
+    assert "FAILS in 3 cases" in capsys.readouterr().out
+
+
+def test_one_seed_has_no_standard_error(tmp_path, capsys) -> None:
+    run(PlanOptions(out=tmp_path, **{**SMALL, "seeds": 1}))
+    printed = capsys.readouterr().out
+    assert "1 seed," in printed
+    assert "±" not in printed.split("best β")[1]
+
+
+def test_an_mdp_from_a_file_and_a_grid_in_c(tmp_path, capsys) -> None:
+    path = tmp_path / "chain.npz"
+    np.savez(
+        path,
+        transitions=np.stack([np.eye(3), np.roll(np.eye(3), 1, axis=1)]),
+        rewards=np.array([[0.0, 0.0, 1.0], [0.0, 0.0, 0.0]]),
+        discount=0.8,
+    )
+    run(PlanOptions(mdp=path, c=(1.0, 3.0), n=("inf",), seeds=2, iterations=3, out=tmp_path))
+    printed = capsys.readouterr().out
+    assert "chain" in printed
+    assert "γ = 0.8" in printed
+    assert "at β = 0.25" in printed
+    assert "∞" in printed
+
+
+def test_options_of_the_environment(tmp_path, capsys) -> None:
+    options = {**SMALL, "noise": (0.0,), "iterations": 40, "out": tmp_path}
+    run(PlanOptions(env="FrozenLake-v1", slippery=False, discount=0.5, **options))
+    assert "FrozenLake-v1" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"mdp": Path("absent.npz")}, "there is no file absent.npz"),
+        ({"beta": (0.5, 1.2)}, r"beta must lie in \[0, 1\], got 1.2"),
+        ({"n": (0,)}, "n must be a whole number of at least 1, or inf, got 0"),
+        ({"c": (-1.0,)}, "c must be positive"),
+        ({"beta": (0.5,), "c": (1.0,)}, "either --beta or --c"),
+        ({"env": "FrozenLake-v9"}, "FrozenLake-v9"),
+        ({"env": "CartPole-v1"}, "no transition table"),
+        ({"discount": 1.0}, r"discount must lie in \[0, 1\)"),
+        ({"noise": (-0.1,)}, "noise level"),
+        ({"noise": ()}, "at least one n, one beta and one noise level"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"iterations": 0}, "iterations must be at least 1"),
+        ({"theory": True, "mdps": 0}, "mdps must be at least 1"),
+        ({"theory": True, "seed": -1}, "seed must not be negative"),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, words: str, tmp_path) -> None:
+    with pytest.raises(UserError, match=words) as caught:
+        run(PlanOptions(**{"out": tmp_path, **arguments}))
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_a_file(tmp_path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    with pytest.raises(UserError, match="is a file, not a folder"):
+        run(PlanOptions(out=taken / "below", **SMALL))
+
+
+def test_the_default_noise_is_the_figure_s() -> None:
+    assert PlanOptions().noise == LEVELS
+
+
+def test_help_needs_nothing_heavy() -> None:
+    code = (
+        "import sys, proxrl.planning.command\n"
+        "heavy = {'torch', 'scipy', 'gymnasium', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_planning_never_imports_torch() -> None:
+    code = (
+        "import sys\n"
+        "from proxrl.planning import claims, figure, from_gymnasium\n"
+        "from_gymnasium('FrozenLake-v1')\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
