@@ -178,8 +178,6 @@ PEERS = {"proxrl": time_proxrl, "sb3": time_sb3}
 def main() -> None:
     peer, suite = sys.argv[1:3]
     threads = available_cores()
-    if suite == "minatar":
-        threads = 1
     timed = PEERS[peer](suite, threads)
     profile = cProfile.Profile() if "--profile" in sys.argv else None
     rate = profile.runcall(timed) if profile else timed()

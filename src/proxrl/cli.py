@@ -197,6 +197,13 @@ def _shown(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def plan(arguments: list[str]) -> None:
+    """the tabular twin, PMPI: the paper's Figure 1, or its theorems checked (--theory)"""
+    from proxrl.planning import command
+
+    command.run(_parse(command.PlanOptions, arguments, "proxrl plan"))
+
+
 @dataclass(frozen=True)
 class DemoOptions:
     """Train DQN and DQN Pro side by side on MinAtar and compare them."""
@@ -228,6 +235,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "play": play,
     "runs": runs,
     "presets": list_presets,
+    "plan": plan,
 }
 
 

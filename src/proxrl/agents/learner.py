@@ -139,13 +139,21 @@ class Learner:
         self.updates = updates
         self.online.load_state_dict(_below("online.", tensors))
         self.target.load_state_dict(_below("target.", tensors))
-        moments = {
-            number: _below(f"optimizer.{name}.", tensors)
-            for number, (name, _) in enumerate(self.online.named_parameters())
-        }
         state = self.optimizer.state_dict()
-        state["state"] = {number: values for number, values in moments.items() if values}
+        state["state"] = {}
+        for number, (name, weight) in enumerate(self.online.named_parameters()):
+            moments = _below(f"optimizer.{name}.", tensors)
+            if moments:
+                state["state"][number] = {
+                    key: _laid_out_like(weight, moment) for key, moment in moments.items()
+                }
         self.optimizer.load_state_dict(state)
+
+
+def _laid_out_like(weight: Tensor, moment: Tensor) -> Tensor:
+    """The moment in its weight's memory format (channels last), which fused Adam relies on."""
+    same_shape = moment.shape == weight.shape
+    return torch.empty_like(weight).copy_(moment).detach() if same_shape else moment
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

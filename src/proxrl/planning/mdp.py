@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse  # type: ignore[import-untyped]
+from scipy import sparse
 
 from proxrl.errors import UserError
 from proxrl.types import Array

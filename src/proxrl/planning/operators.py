@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import sparse  # type: ignore[import-untyped]
-from scipy.sparse import linalg as sparse_linalg  # type: ignore[import-untyped]
+from scipy import sparse
+from scipy.sparse import linalg as sparse_linalg
 
 from proxrl.errors import UserError
 from proxrl.planning.mdp import MDP

@@ -174,10 +174,10 @@ class ReplayLog:
         )
 
     def stack_slots(self, frames: Array, ages: Array) -> Array:
-        """Slots of the states that end at these frames, [..., stack], oldest first."""
-        back = np.arange(self.spec.stack - 1, -1, -1)
-        slots = (frames[..., None] - back) % self._ring[0]
-        return np.where(back <= ages[..., None], slots, self.zero_slot)
+        """Slots of the states that end at these frames, [stack, states], oldest first."""
+        back = np.arange(self.spec.stack - 1, -1, -1)[:, None]
+        slots = (frames - back) % self._ring[0]
+        return np.where(back <= ages, slots, self.zero_slot)
 
     def newest_frame(self, back: int = 0) -> Array:
         """The frame written `back` frames before the newest one."""

@@ -1,5 +1,6 @@
 """Minibatches: which steps, and one gather of their states into preallocated tensors."""
 
+import cv2
 import numpy as np
 import torch
 
@@ -27,13 +28,14 @@ class UniformReplay:
         self._window = np.arange(n)
         self._device = device
         self._frames = torch.from_numpy(log.frames).flatten(1)  # [slots, values]: shares memory
-        # Both states of every transition: [2, batch, stack, *observation], gathered into one place.
+        # Both states of every transition: as they are gathered, the stack outermost, and as
+        # convolutions like them, the stack innermost (channels last).
+        values, self._stack = self._frames.shape[1], log.spec.stack
+        states = (2 * batch_size, values, self._stack)
+        self._gathered = torch.empty((self._stack, *states[:2]), dtype=self._frames.dtype)
         self._states = torch.empty(
-            (2, batch_size, *log.spec.state_shape),
-            dtype=self._frames.dtype,
-            pin_memory=device.type == "cuda",
+            states, dtype=self._frames.dtype, pin_memory=device.type == "cuda"
         )
-        self._flat_states = self._states.view(2 * batch_size * log.spec.stack, -1)
 
     def __len__(self) -> int:
         """Complete transitions: all alive but the newest n - 1 of an episode still running."""
@@ -51,20 +53,27 @@ class UniformReplay:
         returns, discounts, spans = n_step(rewards, ends, self._discount)
         first, age = frames[:, 0], ages[:, 0].astype(np.int64)
         slots = self.log.stack_slots(
-            np.stack([first, first + spans]), np.stack([age, age + spans])
-        )  # [2, batch, stack]
-        torch.index_select(
-            self._frames, 0, torch.from_numpy(slots.reshape(-1)), out=self._flat_states
+            np.concatenate([first, first + spans]), np.concatenate([age, age + spans])
+        )  # [stack, 2 x batch]
+        states = self._gather(torch.from_numpy(slots.reshape(-1))).to(
+            self._device, non_blocking=True
         )
-        states = self._states.to(self._device, non_blocking=True)
         return Batch(
-            states=states[0],
+            states=states[: self._batch_size],
             actions=torch.from_numpy(actions[:, 0].astype(np.int64)).to(self._device),
             returns=torch.from_numpy(returns).to(self._device),
             discounts=torch.from_numpy(discounts).to(self._device),
-            next_states=states[1],
+            next_states=states[self._batch_size :],
             indices=steps,
         )
+
+    def _gather(self, slots: torch.Tensor) -> torch.Tensor:
+        """States [2 x batch, stack, *observation], a view with the stack innermost in memory."""
+        into = self._gathered if self._stack > 1 else self._states
+        torch.index_select(self._frames, 0, slots, out=into.view(slots.numel(), -1))
+        if self._stack > 1:  # OpenCV interleaves several times faster than torch.stack
+            cv2.merge(list(self._gathered.numpy()), self._states.numpy())
+        return self._states.view(-1, *self.log.spec.shape, self._stack).movedim(-1, 1)
 
     def _complete(self) -> int:
         pending = min(len(self._window) - 1, self.log.running)

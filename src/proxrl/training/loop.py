@@ -29,7 +29,7 @@ from proxrl.training.evaluate import (
     evaluate,
 )
 from proxrl.training.folder import RunFolder
-from proxrl.training.machine import describe_machine, resolve_device
+from proxrl.training.machine import describe_machine, prepare_process, resolve_device
 from proxrl.training.metrics import Interval, Journalist
 from proxrl.types import Array, End, TimeStep
 
@@ -47,7 +47,7 @@ class Run:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         arrays, state = checkpoint or ({}, {})
-        torch.set_num_threads(config.threads)
+        prepare_process(config.threads)
         self.config = config
         self.folder = folder
         self.device = resolve_device(config.device)
@@ -215,7 +215,7 @@ class Run:
         self.checkpointer.wait()
         self.log.protect(self._log_states[0])
         arrays: dict[str, Array] = {
-            name: tensor.numpy() for name, tensor in self.learner.state().items()
+            name: tensor.contiguous().numpy() for name, tensor in self.learner.state().items()
         }
         arrays["journal.actions"] = np.array(self.episodes.actions, dtype=np.int16)
         log = self.log.state()

@@ -1,5 +1,6 @@
 """What fixes the bits besides config and seed: CPU model, libraries, threads, device."""
 
+import ctypes
 import os
 import platform
 from importlib import metadata
@@ -9,6 +10,21 @@ import torch
 
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
+
+
+def prepare_process(threads: int) -> None:
+    """Settle what training's speed and bits depend on.
+
+    glibc returns large freed blocks to the kernel and faults them in again at the next update,
+    which costs an eighth of the time of an Atari update: tell it to keep them.
+    """
+    torch.set_num_threads(threads)
+    if platform.libc_ver()[0] == "glibc":
+        libc = ctypes.CDLL(None)
+        libc.mallopt(M_TRIM_THRESHOLD, 1 << 30)
+        libc.mallopt(M_MMAP_THRESHOLD, 32 << 20)  # the largest that glibc takes
 
 
 def available_cores() -> int:

@@ -17,7 +17,7 @@ from proxrl.config import RunConfig
 from proxrl.envs import Environment, Episodes, make
 from proxrl.errors import UserError
 from proxrl.replay import log_nbytes
-from proxrl.training.machine import resolve_device
+from proxrl.training.machine import prepare_process, resolve_device
 from proxrl.types import Batch, ObservationSpec
 
 PROCESS_BYTES = 600_000_000  # Python, torch and their buffers, measured
@@ -42,7 +42,7 @@ class Preflight(NamedTuple):
 def preflight(config: RunConfig, folder: Path, steps_done: int = 0) -> Preflight:
     """Measure on scratch copies (the run's own generators are not touched), then check."""
     device = resolve_device(config.device)
-    torch.set_num_threads(config.threads)
+    prepare_process(config.threads)
     environment = make(config.env, replace(config.protocol, life_loss_terminal=False))
     spec = environment.observation
     network = build_network(spec, environment.actions, config.network, config.seed)

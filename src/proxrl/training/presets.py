@@ -77,10 +77,10 @@ CLASSIC = RunConfig(
     env="CartPole-v1",
     steps=60_000,
     network=NetworkConfig(kind="auto", hidden=(256, 256)),
-    replay=ReplayConfig(capacity=50_000, warmup_steps=1_000, batch_size=64),
+    replay=ReplayConfig(capacity=50_000, warmup_steps=1_000, batch_size=128),
     learner=LearnerConfig(
         loss="huber",
-        learning_rate=1e-3,
+        learning_rate=5e-4,
         adam_epsilon=1e-8,
         update_period_steps=2,
     ),
@@ -95,7 +95,7 @@ FAMILIES = {"atari": ATARI, "minatar": MINATAR, "classic": CLASSIC}
 # agent -> family -> the paper's c-tilde
 AGENTS = {
     "dqn": {"atari": math.inf, "minatar": math.inf, "classic": math.inf},
-    "dqn-pro": {"atari": 0.2, "minatar": 0.0625, "classic": 0.128},
+    "dqn-pro": {"atari": 0.2, "minatar": 0.0625, "classic": 0.064},
 }
 
 
