@@ -103,7 +103,8 @@ def tiny(spec, actions, hidden):
     return nn.Sequential(nn.Flatten(), nn.Linear(spec.shape[0], actions))
 """
     )
-    settings = "--replay.warmup-steps 64 --evaluation.period-steps 100 --evaluation.episodes 1"
+    settings = "--replay.warmup-steps 64 --replay.batch-size 32"
+    settings += " --evaluation.period-steps 100 --evaluation.episodes 1"
     settings += " --network.kind my_lab:tiny --steps 200 --folder run --threads 1"
     done = proxrl("train", "dqn-pro", "--env", "my_lab:LabPole-v0", *settings.split(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
