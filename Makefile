@@ -25,7 +25,7 @@ test: install  ## the fast suite
 	@$(BIN)/python -m pytest -n 2
 
 test-slow: install  ## real learning, three seeds each: about an hour on 2 cores
-	@$(BIN)/python -m pytest -n 2 -m slow
+	@$(BIN)/python -m pytest -m slow
 
 test-faults: install  ## 50 kills per environment, full disks
 	@$(BIN)/python -m pytest -n 2 -m faults

@@ -50,7 +50,10 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(
     assert not folder.exists()
 
 
-def test_a_replay_that_does_not_fit_ends_with_one_line(small_disk: Path) -> None:
+def test_a_disk_that_fills_up_after_the_preflight_ends_with_one_line(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxrl.training.run._take_off", lambda *_: None)
     config = presets.make("dqn", "MinAtar/Breakout-v1", {**SMALL, "replay.capacity": 100_000})
     with pytest.raises(RunFailed, match="the disk is full") as caught:
         train(config, small_disk / "run")
@@ -129,6 +132,28 @@ def test_a_finished_run_without_its_replay_is_extended_by_filling_it_anew(tmp_pa
     after = newest(tmp_path / "run")[1]
     waited = 102  # warm-up of 100 transitions, the newest two of which wait for n = 3
     assert after["updates"] - updates == (300 - waited) // 2 + 1
+
+
+def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
+    config = SCENARIOS["cartpole"].override({"steps": 300, "checkpoint.keep_replay": False})
+    train(config, tmp_path / "run")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+    listener = Listener()
+    agent = resume(tmp_path / "run", display=listener)
+    assert agent.step == 300
+    assert "is finished: extend it with --steps" in listener.said[0]
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+
+
+def test_another_machine_is_named_when_resuming(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = SCENARIOS["cartpole"].override({"steps": 300})
+    train(config, tmp_path / "run")
+    monkeypatch.setattr("proxrl.training.machine.cpu_model", lambda: "another CPU")
+    listener = Listener()
+    resume(tmp_path / "run", {"steps": 450}, display=listener)
+    assert any("another cpu than before: the bits may differ" in line for line in listener.said)
 
 
 class Moody(gymnasium.Env[Any, Any]):

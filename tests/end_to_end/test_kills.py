@@ -184,6 +184,22 @@ def test_a_signal_saves_and_says_how_to_go_on(
     assert_same_bits(SCENARIOS[name], whole, folder, spec_of(name))
 
 
+def test_ctrl_c_inside_an_evaluation_saves_from_before_it(
+    tmp_path: Path,
+    undisturbed: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    name = "cartpole"
+    whole = whole_run(name, undisturbed, tmp_path_factory)
+    folder = tmp_path / "interrupted"
+    stopped = live(name, folder, "interrupt", "2")
+    assert stopped.returncode == 130
+    assert "stopped at step 1,200" in stopped.stderr
+    assert newest(folder)[1]["evaluated_step"] == 600, "the second evaluation is still to come"
+    assert live(name, folder, "finish").returncode == 0
+    assert_same_bits(SCENARIOS[name], whole, folder, spec_of(name))
+
+
 @pytest.mark.faults
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_fifty_kills_at_any_moment(

@@ -3,6 +3,7 @@
     write N       SIGKILL in the middle of writing the Nth checkpoint of this process
     rename N      SIGKILL after the Nth checkpoint is written, before it is renamed
     evaluate N    SIGKILL in the middle of the Nth evaluation
+    interrupt N   SIGINT in the middle of the Nth evaluation
     advance N     SIGKILL before the Nth agent step
     fill N FILE   fill the disk with FILE before the Nth agent step
     finish        train to the end
@@ -107,7 +108,7 @@ def arm(fault: list[str]) -> None:
         checkpoint.open = dying_open  # type: ignore[attr-defined]
     elif kind == "rename":
         checkpoint.os.replace = nth(number, die, os.replace)  # type: ignore[attr-defined]
-    elif kind == "evaluate":
+    elif kind in ("evaluate", "interrupt"):
         original, calls = loop.evaluate, 0
 
         def dying_evaluate(*arguments: Any, **words: Any) -> Any:
@@ -119,8 +120,8 @@ def arm(fault: list[str]) -> None:
                 nonlocal polls
                 polls += 1
                 if calls == number and polls == 5:
-                    die()
-                return False
+                    os.kill(os.getpid(), signal.SIGKILL if kind == "evaluate" else signal.SIGINT)
+                return bool(words["stop"]())
 
             return original(*arguments, **{**words, "stop": stop})
 

@@ -58,7 +58,7 @@ def test_a_pull_beyond_the_anchor_is_refused_with_what_would_be_right() -> None:
 
 
 def test_the_papers_pull_per_sync() -> None:
-    """Decision 11: kappa is 1.0 if the period of 8000 counts agent steps, 4 if updates."""
+    """docs/fidelity.md, 10: kappa is 1.0 if the period of 8000 counts agent steps, 4 if updates."""
     assert pull_per_sync(c=0.2, learning_rate=1e-4, updates_per_sync=2000) == pytest.approx(1.0)
     assert pull_per_sync(c=0.2, learning_rate=1e-4, updates_per_sync=8000) == pytest.approx(4.0)
     assert pull_per_sync(c=0.05, learning_rate=6.25e-5, updates_per_sync=2000) == pytest.approx(2.5)

@@ -10,6 +10,7 @@ from proxrl import Agent, cli, presets, train
 from proxrl.envs import FrameStack
 from proxrl.errors import UserError
 from proxrl.training.evaluate import protocol
+from proxrl.training.folder import RunFolder
 from proxrl.training.preflight import preflight
 from proxrl.training.run import resolved
 from tests.end_to_end.victim import SMALL
@@ -142,9 +143,21 @@ def test_runs_lists_progress_and_state(
 
 
 def test_preflight_says_memory_disk_and_time(tmp_path: Path) -> None:
-    needs = preflight(resolved(presets.make("dqn", "CartPole-v1")), tmp_path / "run")
+    place = RunFolder(tmp_path / "run")
+    needs = preflight(resolved(presets.make("dqn", "CartPole-v1")), place, calibrate=True)
     assert needs.memory > 6e8
     assert needs.disk > 1e6
+    assert needs.seconds is not None
     assert 1 < needs.seconds < 10_000
     assert "memory" in str(needs)
-    assert not (tmp_path / "run").exists()
+    assert not place.path.exists()
+
+
+def test_preflight_counts_what_the_log_will_take(tmp_path: Path) -> None:
+    """The two sizes that matter: the replay, and twice as much of it."""
+    place = RunFolder(tmp_path / "run")
+    sizes = []
+    for capacity in (100_000, 200_000):
+        config = resolved(presets.make("dqn", "ALE/Pong-v5", {"replay.capacity": capacity}))
+        sizes.append(preflight(config, place, calibrate=False).disk)
+    assert sizes[1] - sizes[0] == pytest.approx(100_000 * 1.01 * 84 * 84, rel=0.01)

@@ -4,7 +4,7 @@
     w <- (1 - alpha/c) w + (alpha/c) theta - alpha grad_w h(w)           (line 11)
     theta <- w every `period`                                            (lines 13-15)
 
-The optimizer is Adam, the pull decoupled from it (docs/fidelity.md, decision 1).
+The optimizer is Adam, the pull decoupled from it (docs/fidelity.md, 1).
 """
 
 import copy

@@ -18,6 +18,8 @@ from proxrl.errors import UserError
 from proxrl.training import checkpoint
 from proxrl.types import Array
 
+LOCK = ".lock"
+
 
 class RunFolder:
     """Paths and promises of one run's folder."""
@@ -31,7 +33,7 @@ class RunFolder:
 
     def require_new(self) -> None:
         """A `UserError` if something is there already."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        if self.path.exists() and (not self.path.is_dir() or set(os.listdir(self.path)) - {LOCK}):
             hint = (
                 f"continue it with `proxrl resume {self.path}`, or choose another --folder"
                 if (self.path / "config.json").exists()
@@ -57,7 +59,7 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Alone in this folder, or a `UserError`; the system frees it when the process dies."""
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / ".lock", "w") as file:
+        with open(self.path / LOCK, "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -69,7 +71,7 @@ class RunFolder:
     def is_locked(self) -> bool:
         """Is a process training here now?"""
         try:
-            with open(self.path / ".lock") as file:
+            with open(self.path / LOCK) as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return True

@@ -17,10 +17,12 @@ from proxrl.config import RunConfig
 from proxrl.envs import Environment, Episodes, make
 from proxrl.errors import UserError
 from proxrl.replay import log_nbytes
+from proxrl.training.folder import RunFolder
 from proxrl.training.machine import prepare_process, resolve_device
 from proxrl.types import Batch, ObservationSpec
 
 PROCESS_BYTES = 600_000_000  # Python, torch and their buffers, measured
+OTHER_FILES_BYTES = 10_000_000  # metrics, episodes, events
 CALIBRATION_UPDATES = 12
 CALIBRATION_STEPS = 100
 
@@ -30,17 +32,19 @@ class Preflight(NamedTuple):
 
     memory: int  # bytes, once the replay is full
     disk: int  # bytes at the peak
-    seconds: float  # for all of its steps, evaluations included
+    seconds: float | None  # for the steps that are left, evaluations not counted
 
     def __str__(self) -> str:
-        return (
-            f"needs {_gigabytes(self.memory)} of memory, {_gigabytes(self.disk)} of disk, "
-            f"about {_duration(self.seconds)}"
-        )
+        needs = f"needs {_gigabytes(self.memory)} of memory, {_gigabytes(self.disk)} of disk"
+        time_left = "" if self.seconds is None else f", about {_duration(self.seconds)} of training"
+        return needs + time_left
 
 
-def preflight(config: RunConfig, folder: Path, steps_done: int = 0) -> Preflight:
-    """Measure on scratch copies (the run's own generators are not touched), then check."""
+def preflight(config: RunConfig, place: RunFolder, calibrate: bool) -> Preflight:
+    """Check that it fits, or a `UserError`; with `calibrate` also measure how long it will take.
+
+    Works on scratch copies: nothing is written, and the run's own generators are not touched.
+    """
     device = resolve_device(config.device)
     prepare_process(config.threads)
     environment = make(config.env, replace(config.protocol, life_loss_terminal=False))
@@ -49,11 +53,12 @@ def preflight(config: RunConfig, folder: Path, steps_done: int = 0) -> Preflight
     weights = sum(parameter.numel() * 4 for parameter in network.parameters())
     replay = log_nbytes(spec, config.replay.capacity, config.checkpoint.period_steps)
     memory = PROCESS_BYTES + replay + 8 * weights
-    disk = replay + 3 * 4 * weights + 50_000_000
+    disk = replay + 3 * 4 * weights + OTHER_FILES_BYTES
+    there = replay if place.replay.exists() else 0
     _require("memory", memory, psutil.virtual_memory().available)
-    if steps_done == 0:
-        _require("disk", disk, shutil.disk_usage(_existing(folder)).free)
-    seconds = _seconds(config, network, environment, device, config.steps - steps_done)
+    _require("disk", disk - there, shutil.disk_usage(_existing(place.path)).free)
+    steps = config.steps - (place.newest_step() or 0)
+    seconds = _seconds(config, network, environment, device, steps) if calibrate else None
     environment.close()
     return Preflight(memory, disk, seconds)
 

@@ -5,7 +5,7 @@ A preset is an agent (`dqn`, `dqn-pro`) in a family of environments (`atari`, `m
 
 Atari is the paper's Table 1. MinAtar follows Dopamine's MinAtar settings (Ceron & Castro 2021).
 c for MinAtar and classic control is chosen so that the pull per sync kappa is 1, as in the paper's
-DQN Pro when its period counts agent steps (docs/fidelity.md, decision 11).
+DQN Pro when its period counts agent steps (docs/fidelity.md, 10).
 """
 
 import math

@@ -44,8 +44,7 @@ def train(
     place = RunFolder(folder)
     place.require_new()
     display = display or Silent()
-    if not isinstance(display, Silent):
-        display.say(f"{config.agent} on {config.env} {preflight(config, place.path)}")
+    _take_off(config, place, display)
     with place.locked():
         place.write_config(config)
         return _train(config, place, display)
@@ -68,10 +67,23 @@ def resume(
     _require_resumable(before, config)
     config.validate()
     require_wandb(config.logging)
+    display = display or Silent()
+    if config.steps <= (place.newest_step() or 0):
+        display.say(f"{place.path} is finished: extend it with --steps")
+        return Agent.load(place.path)
     with place.locked():
+        _take_off(config, place, display)
         if config != before:
             place.write_config(config)
-        return _train(config, place, display or Silent())
+        return _train(config, place, display)
+
+
+def _take_off(config: RunConfig, place: RunFolder, display: Display) -> None:
+    """Refuse what cannot fit; tell a person who watches what the run will need."""
+    watched = not isinstance(display, Silent)
+    needs = preflight(config, place, calibrate=watched)
+    if watched:
+        display.say(f"{config.agent} on {config.env} {needs}")
 
 
 def resolved(config: RunConfig) -> RunConfig:
@@ -93,10 +105,6 @@ def _train(config: RunConfig, place: RunFolder, display: Display) -> Agent:
         try:
             place.failure.unlink(missing_ok=True)
             checkpoint = place.newest_checkpoint(display.say, repair=True)
-            if checkpoint is not None and config.steps < checkpoint[1]["step"]:
-                raise UserError(
-                    f"steps = {config.steps} is before the checkpoint at {checkpoint[1]['step']}"
-                )
             run = Run(config, place, checkpoint, display.say)
             try:
                 _drive(run, display, caught)
