@@ -19,7 +19,7 @@ AGENTS = ("dqn", "dqn-pro")
 
 def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     """Train both, draw, compare, and say what it means and what it does not."""
-    console = Console()
+    console = Console(soft_wrap=True)
     changes = {"evaluation.period_steps": max(1, steps // 20), "logging.tensorboard": False}
     jobs = [
         (
@@ -85,10 +85,10 @@ def _compare(console: Console, folders: list[Path]) -> None:
     smaller = 1 - fmean(distances[1]) / fmean(distances[0])
     console.print(
         f"[bold]The pull makes the target-network updates {smaller:.0%} smaller[/bold] "
-        "(the paper's Figure 4, right).\n"
-        "Returns are one seed at a small budget: they usually separate later, if they do, and the\n"
-        "difference above may go either way. Longer: proxrl train dqn-pro --env "
-        "MinAtar/Asterix-v1",
+        "(compare the paper's Figure 4).\n"
+        "Returns are one seed at a small budget and may differ either way:\n"
+        "where they separate, they usually do so later.\n"
+        "Longer: proxrl train dqn-pro --env MinAtar/Asterix-v1",
         highlight=False,
     )
 

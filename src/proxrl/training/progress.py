@@ -60,7 +60,7 @@ class Live:
             transient=False,
             disable=not self._console.is_terminal,
         )
-        self._task = None if self._bar.disable else self._bar.add_task("", total=None, facts="")
+        self._task = None if self._bar.disable else self._bar.add_task("", total=0, facts="")
         self._shown_evaluation = 0
         self._next = 0.0
         self._speed = _Speed()
