@@ -1,12 +1,16 @@
 """The command line as a stranger uses it: one line for a mistake, exit code 2, nothing written."""
 
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from proxrl import cli
+from proxrl.training.folder import RunFolder
 
 CARTPOLE = ["train", "dqn-pro", "--env", "CartPole-v1"]
 MISTAKES = [
@@ -31,6 +35,21 @@ MISTAKES = [
     ([*CARTPOLE, "--network.kind", "resnet"], "unknown network resnet"),
     ([*CARTPOLE, "--logging.wandb", "project"], "pip install 'proxrl[wandb]'"),
     ([*CARTPOLE, "--protocol.frame-skip", "4"], "frame_skip is for Atari"),
+    ([*CARTPOLE, "--target.rule", "polyak", "--target.tau", "0"], "(0, 1]"),
+    (
+        [*CARTPOLE, "--learner.update-period-steps", "0", "--proximal.pull-per-sync", "1"],
+        "at least 1",
+    ),
+    ([*CARTPOLE, "--seed", "99999999999999999999999"], "2^63"),
+    ([*CARTPOLE, "--network.kind", "math:sqrt"], "cannot be built"),
+    ([*CARTPOLE, "--threads", "100000"], "up to 1024"),
+    ([*CARTPOLE, "--learner.adam-epsilon", "inf"], "finite"),
+    ([*CARTPOLE, "--protocol.stack", "300"], "at most 255"),
+    ([*CARTPOLE, "--folder", "/dev/null/x"], "cannot write in /dev/null/x"),
+    (["demo", "--steps", "800"], "at least 4,000"),
+    (["demo", "--game", "MinAtar/Nope-v1"], "unknown environment MinAtar/Nope-v1"),
+    (["play", "nothing-here", "--max-steps", "0"], "at least 1"),
+    (["play", "nothing-here", "--epsilon", "7"], "[0, 1]"),
     (["resume", "nothing-here"], "not a run folder"),
     (["eval", "nothing-here"], "not a run folder"),
     (["play", "nothing-here"], "not a run folder"),
@@ -132,6 +151,29 @@ def test_presets_shows_where_they_differ(capsys: pytest.CaptureFixture[str]) -> 
     assert "0.0625" in out
     assert "replay.capacity" in out
     assert "learner.discount" not in out, "what all share is left out"
+
+
+def test_ctrl_c_in_the_demo_saves_both_runs_and_it_goes_on(tmp_path: Path) -> None:
+    """As a terminal does it: SIGINT to the whole foreground group."""
+    command = [sys.executable, "-m", "proxrl", "demo", "--steps", "60000", "--folder", "demo"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    runs = [tmp_path / "demo" / agent for agent in ("dqn", "dqn-pro")]
+    while not all((run / "metrics.jsonl").exists() and _size(run) for run in runs):
+        time.sleep(0.05)
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    _, stderr = process.communicate()
+    assert process.returncode == 130
+    assert "Traceback" not in stderr
+    steps = [RunFolder(run).newest_step() for run in runs]
+    assert all(step is not None and 0 < step < 60_000 for step in steps)
+    assert not any(RunFolder(run).is_locked() for run in runs)
+
+
+def _size(run: Path) -> int:
+    return (run / "metrics.jsonl").stat().st_size
 
 
 def test_the_demo_compares_draws_and_goes_on_where_it_was(tmp_path: Path) -> None:

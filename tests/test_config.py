@@ -82,7 +82,7 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"target.period": 257}, "multiple of learner.update_period_steps"),
     ({"evaluation.epsilon": 1.5}, r"in \[0, 1\]"),
     ({"learner.update_period_steps": 0}, "at least 1"),
-    ({"seed": -1}, "not be negative"),
+    ({"seed": -1}, r"in \[0, 2"),
     ({"protocol.max_episode_steps": 0}, "at least 1"),
 ]
 

@@ -110,8 +110,7 @@ def evaluate(arguments: list[str]) -> None:
     options = _parse(EvalOptions, arguments, "proxrl eval")
     if options.episodes < 1:
         raise UserError(f"--episodes {options.episodes} cannot be: it must be at least 1")
-    if options.epsilon is not None and not 0 <= options.epsilon <= 1:
-        raise UserError(f"--epsilon {options.epsilon} cannot be: it must lie in [0, 1]")
+    _check_epsilon(options.epsilon)
 
     from proxrl.training.view import evaluate_run
 
@@ -135,6 +134,9 @@ class PlayOptions:
 def play(arguments: list[str]) -> None:
     """film an episode: proxrl play RUN"""
     options = _parse(PlayOptions, arguments, "proxrl play")
+    if options.max_steps < 1:
+        raise UserError(f"--max-steps {options.max_steps} cannot be: it must be at least 1")
+    _check_epsilon(options.epsilon)
 
     from proxrl.training.view import film_run
 
@@ -286,6 +288,11 @@ def default_folder(config: RunConfig) -> Path:
     """runs/dqn-pro_ALE-Breakout-v5_seed1"""
     env = re.sub(r"[^A-Za-z0-9.-]+", "-", config.env)
     return Path("runs") / f"{config.agent}_{env}_seed{config.seed}"
+
+
+def _check_epsilon(epsilon: float | None) -> None:
+    if epsilon is not None and not 0 <= epsilon <= 1:
+        raise UserError(f"--epsilon {epsilon} cannot be: it must lie in [0, 1]")
 
 
 def _print_finished(folder: Path) -> None:

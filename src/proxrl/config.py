@@ -206,20 +206,22 @@ class RunConfig:
 
     def validate(self) -> "RunConfig":
         """Self, or a `UserError` that names the first setting that cannot work."""
-        for path, wrong, right in _impossible(self):
-            if wrong is not False:
-                value = flatten(self)[path]
-                raise UserError(f"{path} = {value} cannot be: {right}")
+        for rules in (_impossible_alone, _impossible_together):  # in this order: alone first
+            for path, wrong, right in rules(self):
+                if wrong:
+                    raise UserError(f"{path} = {flatten(self)[path]} cannot be: {right}")
         return self
 
 
 # ---------------------------------------------------------------------------------- what can be
 
 
-def _impossible(config: RunConfig) -> list[tuple[str, bool, str]]:
-    """(setting, is it wrong, what would be right), in the order a reader would check."""
+Rules = list[tuple[str, bool, str]]  # (setting, is it wrong, what would be right)
+
+
+def _impossible_alone(config: RunConfig) -> Rules:
+    """Values that cannot be, whatever the others are."""
     c, r, lr, t = config, config.replay, config.learner, config.target
-    whole_sync = float(c.updates_per_sync).is_integer() if _positive(lr.update_period_steps) else 1
     steps = [
         ("steps", c.steps),
         ("protocol.stack", c.protocol.stack),
@@ -253,14 +255,29 @@ def _impossible(config: RunConfig) -> list[tuple[str, bool, str]]:
         *((path, not value > 0, "it must be positive") for path, value in rates),
         *((path, not 0 <= value <= 1, "it must lie in [0, 1]") for path, value in shares),
         ("learner.learning_rate", math.isinf(lr.learning_rate), "it must be finite"),
-        ("seed", c.seed < 0, "it must not be negative"),
-        ("threads", c.threads < 0, "it must be 0 (one per core) or a number of threads"),
+        ("learner.adam_epsilon", math.isinf(lr.adam_epsilon), "it must be finite"),
+        ("seed", not 0 <= c.seed < 2**63, "it must lie in [0, 2^63)"),
+        ("threads", not 0 <= c.threads <= 1024, "it must be 0 (one per core) or up to 1024"),
+        ("protocol.stack", c.protocol.stack > 255, "it must be at most 255"),
         ("protocol.max_episode_steps", limit is not None and limit < 1, "it must be at least 1"),
         ("exploration.decay_steps", c.exploration.decay_steps < 0, "it must not be negative"),
         ("target.tau", not 0 < t.tau <= 1, "it must lie in (0, 1]"),
         (
+            "proximal.pull_per_sync",
+            kappa is not None and not 0 <= kappa < math.inf,
+            "it must be finite and not negative",
+        ),
+        ("network.hidden", any(units < 1 for units in c.network.hidden), "units must be >= 1"),
+    ]
+
+
+def _impossible_together(config: RunConfig) -> Rules:
+    """Values that do not fit one another."""
+    c, r, lr, t = config, config.replay, config.learner, config.target
+    return [
+        (
             "target.period",
-            t.rule == "periodic" and not whole_sync,
+            t.rule == "periodic" and not float(c.updates_per_sync).is_integer(),
             f"it must be a multiple of learner.update_period_steps = {lr.update_period_steps}",
         ),
         (
@@ -274,21 +291,11 @@ def _impossible(config: RunConfig) -> list[tuple[str, bool, str]]:
             f"with replay.n_step it must fit into replay.capacity = {r.capacity}",
         ),
         (
-            "proximal.pull_per_sync",
-            kappa is not None and not 0 <= kappa < math.inf,
-            "it must be finite and not negative",
-        ),
-        (
-            "proximal.c" if kappa is None else "proximal.pull_per_sync",
-            _positive(c.c) and lr.learning_rate / c.c > 1,
+            "proximal.c" if c.proximal.pull_per_sync is None else "proximal.pull_per_sync",
+            lr.learning_rate / c.c > 1,
             f"lr/c would be above 1; with lr = {lr.learning_rate:g}, c must be at least that",
         ),
-        ("network.hidden", any(units < 1 for units in c.network.hidden), "units must be >= 1"),
     ]
-
-
-def _positive(value: float) -> bool:
-    return value > 0
 
 
 # ------------------------------------------------------------------------- dictionaries and back

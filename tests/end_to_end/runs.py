@@ -31,9 +31,13 @@ def newest(folder: Path) -> tuple[dict[str, Array], dict[str, Any]]:
 
 def memory(config: RunConfig, folder: Path, spec: ObservationSpec) -> dict[str, Array]:
     """Everything alive in a run's replay: whole transitions, in order."""
-    state = newest(folder)[1]["log"]
+    state = newest(folder)[1]
     log = ReplayLog(
-        folder / "replay", spec, config.replay.capacity, config.checkpoint.period_steps, state
+        RunFolder(folder).log(state["log_start"]),
+        spec,
+        config.replay.capacity,
+        config.checkpoint.period_steps,
+        state["log"],
     )
     steps = np.arange(log.oldest, log.steps)
     replay = UniformReplay(

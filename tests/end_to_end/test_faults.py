@@ -84,6 +84,7 @@ def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     config = SCENARIOS["cartpole"].override({"steps": 300})
     train(config, tmp_path / "run")
     place = RunFolder(tmp_path / "run")
+    place.write_config(config.override({"steps": 600}))
     with place.locked():
         assert place.is_locked()
         second = live("cartpole", tmp_path / "run", "finish")
@@ -100,7 +101,7 @@ def test_weights_that_are_not_finite_stop_the_run_and_never_reach_a_checkpoint(
     with pytest.raises(RunFailed, match=r"not finite|became") as caught:
         train(config, tmp_path / "run")
     assert "\n" not in str(caught.value)
-    assert "proxrl resume" in str(caught.value)
+    assert "start a new run" in str(caught.value)
     assert (tmp_path / "run" / "failure.txt").read_text().strip() == str(caught.value)
     arrays, _ = newest(tmp_path / "run")
     assert all(np.isfinite(array).all() for array in arrays.values())
@@ -132,6 +133,84 @@ def test_a_finished_run_without_its_replay_is_extended_by_filling_it_anew(tmp_pa
     after = newest(tmp_path / "run")[1]
     waited = 102  # warm-up of 100 transitions, the newest two of which wait for n = 3
     assert after["updates"] - updates == (300 - waited) // 2 + 1
+
+
+def test_a_kill_while_the_replay_is_filled_anew_fills_it_anew(tmp_path: Path) -> None:
+    """The half-filled log belongs to no checkpoint: it must not be opened with an old one."""
+    config = SCENARIOS["cartpole"].override({"steps": 300, "checkpoint.keep_replay": False})
+    for name in ("killed", "whole"):
+        train(config, tmp_path / name)
+        RunFolder(tmp_path / name).write_config(config.override({"steps": 900}))
+    killed = live("cartpole", tmp_path / "killed", "advance", "60")
+    assert killed.returncode == -9, killed.stderr
+    for name in ("killed", "whole"):
+        assert live("cartpole", tmp_path / name, "finish").returncode == 0
+    (arrays, state), (its_arrays, its_state) = (
+        newest(tmp_path / name) for name in ("killed", "whole")
+    )
+    assert state == its_state
+    assert all(arrays[name].tobytes() == its_arrays[name].tobytes() for name in arrays)
+
+
+def test_when_no_checkpoint_is_good_nothing_is_changed(tmp_path: Path) -> None:
+    train(SCENARIOS["cartpole"].override({"steps": 300}), tmp_path / "run")
+    (path,) = (tmp_path / "run" / "checkpoints").iterdir()
+    path.write_bytes(path.read_bytes()[:1000])
+    metrics = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    with pytest.raises(UserError, match=r"no checkpoint of .* is good"):
+        resume(tmp_path / "run", {"steps": 600})
+    assert path.exists()
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
+
+
+class Bandit(gymnasium.Env[Any, Any]):
+    """Episodes of one step: two frames a step."""
+
+    observation_space = spaces.Box(0, 1, (1,))
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.zeros(1, np.float32), float(action), True, False, {}
+
+
+class Reusing(gymnasium.Env[Any, Any]):
+    """A deterministic picture, always in the same array."""
+
+    observation_space = spaces.Box(0, 255, (12, 12), np.uint8)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.picture = np.zeros((12, 12), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.picture[:] = 0
+        return self.picture, {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.picture += 1
+        return self.picture, 0.0, False, False, {}
+
+
+gymnasium.register("proxrl-tests/Bandit-v0", entry_point=Bandit)
+gymnasium.register("proxrl-tests/Reusing-v0", entry_point=Reusing)
+
+
+def test_episodes_of_one_step_never_run_out_of_room(tmp_path: Path) -> None:
+    settings = {**SMALL, "steps": 3000, "replay.capacity": 1000, "checkpoint.period_steps": 1000}
+    config = presets.make("dqn", "proxrl-tests/Bandit-v0", settings)
+    train(config, tmp_path / "run")
+    assert newest(tmp_path / "run")[1]["step"] == 3000
+
+
+def test_an_environment_that_reuses_its_array_is_restorable(tmp_path: Path) -> None:
+    settings = {**SMALL, "steps": 310}
+    train(presets.make("dqn", "proxrl-tests/Reusing-v0", settings), tmp_path / "run")
+    listener = Listener()
+    resume(tmp_path / "run", {"steps": 450}, display=listener)
+    assert not any("not restorable" in line for line in listener.said)
 
 
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:

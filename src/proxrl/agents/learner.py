@@ -21,7 +21,7 @@ from proxrl.proximal import Proximal, distance
 from proxrl.types import Batch
 
 PROBES_PER_SYNC = 10
-ADVICE = "try a smaller learning rate, the Huber loss, or clipped rewards"
+ADVICE = "start a new run with a smaller learning rate, the Huber loss, or clipped rewards"
 
 
 class Probe(NamedTuple):

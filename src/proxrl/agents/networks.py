@@ -81,7 +81,11 @@ _registry: dict[str, NetworkFunction] = {"nature": nature, "minatar": minatar, "
 
 
 def register_network(name: str, function: NetworkFunction) -> None:
-    """Make `function(observation_spec, actions, hidden) -> nn.Module` known as `network.kind`."""
+    """Make `function(observation_spec, actions, hidden) -> nn.Module` known as `network.kind`.
+
+    Networks stay in evaluation mode: dropout is off and batch statistics do not move, so that a
+    value is a function of weights and state alone.
+    """
     _registry[name] = function
 
 
@@ -92,7 +96,13 @@ def build_network(
     function = _function(config.kind, spec)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = function(spec, actions, config.hidden)
+        try:
+            network = function(spec, actions, config.hidden)
+        except TypeError as error:
+            raise UserError(f"network {config.kind} cannot be built: {error}") from None
+    if not isinstance(network, nn.Module):
+        raise UserError(f"network {config.kind} gives {network!r:.40}, not a torch.nn.Module")
+    network.eval()
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with torch.no_grad():
         shape = tuple(network(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape)

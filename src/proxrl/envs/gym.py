@@ -57,7 +57,7 @@ class Gym:
 
     def _observation(self, raw: Any) -> Array:
         if self._is_image:
-            image = np.asarray(raw)
+            image: Array = np.array(raw)  # a copy: some environments reuse one array
             return image.transpose(1, 2, 0) if self._channels_first else image
         vector: Array = np.asarray(spaces.flatten(self._space, raw), dtype=np.float32)
         return vector

@@ -14,6 +14,8 @@ from proxrl.errors import UserError
 def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environment:
     """The environment with this id under this protocol; `pictures` if it will be rendered."""
     _import_provider(env)
+    if env.startswith(("ale_py:", "minatar.gym:")):
+        env = env.split(":", 1)[1]
     if env.startswith("ALE/"):
         _known(env)
         from proxrl.envs.atari import Atari
@@ -34,9 +36,10 @@ def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environm
 
 def _import_provider(env: str) -> None:
     """Import what registers this id: ale_py, minatar or the user's own module."""
-    if env.startswith("ALE/"):
+    name = env.split(":", 1)[-1]
+    if name.startswith("ALE/"):
         gymnasium.register_envs(importlib.import_module("ale_py"))
-    elif env.startswith("MinAtar/"):
+    elif name.startswith("MinAtar/"):
         try:
             provider = importlib.import_module("minatar.gym")
         except ImportError:

@@ -6,7 +6,7 @@ ended, and its age (steps since the episode began). Within an episode both run i
 state k steps later ends at `frame + k`, and frames older than `age` do not belong to it.
 
 Numbers are absolute and only grow; a slot is number % ring size. Alive is the newest `capacity`
-steps, fewer if their frames would not fit (very short episodes). A checkpoint of the log is five
+steps, fewer if their frames would not fit (very short episodes). A checkpoint of the log is a few
 integers: the rings have room for RESERVE checkpoint intervals beyond what is alive, so that what
 the newest two checkpoints refer to is intact even while the next one is being written; what a
 killed process wrote after its last checkpoint is written again, the same.
@@ -29,6 +29,7 @@ RESERVE = 3  # checkpoint intervals: the newest two, and the one being written
 STEP = np.dtype(
     [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
 )
+FRAMES, STEPS = "frames.bin", "steps.bin"
 MAX_STACK = 255  # an age is kept in one byte
 
 
@@ -64,6 +65,16 @@ def log_nbytes(spec: ObservationSpec, capacity: int, checkpoint_steps: int) -> i
     return (frames + 1) * spec.nbytes + steps * STEP.itemsize
 
 
+def is_whole(folder: Path, spec: ObservationSpec, capacity: int, checkpoint_steps: int) -> bool:
+    """Are the files of a log with these rings there, in full?"""
+    _, frames, steps = ring_sizes(spec, capacity, checkpoint_steps)
+    sizes = {FRAMES: (frames + 1) * spec.nbytes, STEPS: steps * STEP.itemsize}
+    return all(
+        (folder / name).exists() and (folder / name).stat().st_size == size
+        for name, size in sizes.items()
+    )
+
+
 class ReplayLog:
     """The log in a folder, made new or opened at a checkpoint's `state`."""
 
@@ -83,11 +94,11 @@ class ReplayLog:
         make = state is None
         frames_shape = (frames + 1, *spec.shape)
         self._files = [
-            _allocate(folder / "frames.bin", frames_shape, np.dtype(spec.dtype), make),
-            _allocate(folder / "steps.bin", (steps,), STEP, make),
+            _allocate(folder / FRAMES, frames_shape, np.dtype(spec.dtype), make),
+            _allocate(folder / STEPS, (steps,), STEP, make),
         ]
-        self.frames: Array = _mapped(folder / "frames.bin", frames_shape, np.dtype(spec.dtype))
-        records = _mapped(folder / "steps.bin", (steps,), STEP)
+        self.frames: Array = _mapped(folder / FRAMES, frames_shape, np.dtype(spec.dtype))
+        records = _mapped(folder / STEPS, (steps,), STEP)
         self._ring = (frames, steps)
         self._frame, self._age = records["frame"], records["age"]
         self._action, self._reward, self._end = records["action"], records["reward"], records["end"]

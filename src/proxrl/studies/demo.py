@@ -9,16 +9,22 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from proxrl.envs import make
+from proxrl.errors import UserError
 from proxrl.report.figures import NAMES, draw_comparison
 from proxrl.studies.local import Glimpse, run_side_by_side
 from proxrl.training import presets
 from proxrl.training.metrics import METRICS, SPEED, read_lines
 
 AGENTS = ("dqn", "dqn-pro")
+MIN_STEPS = 4_000  # warm-up and a few syncs
 
 
 def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     """Train both, draw, compare, and say what it means and what it does not."""
+    if steps < MIN_STEPS:
+        raise UserError(f"--steps {steps} cannot be: the demo needs at least {MIN_STEPS:,}")
+    make(env, presets.make("dqn", env).protocol).close()  # or one line that says why not
     console = Console(soft_wrap=True)
     changes = {"evaluation.period_steps": max(1, steps // 20), "logging.tensorboard": False}
     jobs = [

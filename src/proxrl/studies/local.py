@@ -2,8 +2,10 @@
 
 import multiprocessing
 import os
+import queue
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -38,13 +40,19 @@ def run_side_by_side(
         spawn.Process(target=_work, args=(job, config, folder, glimpses))
         for job, (config, folder) in enumerate(jobs)
     ]
-    for process in processes:
-        process.start()
+    with _ctrl_c_ignored():  # by the new processes, from their first moment
+        for process in processes:
+            process.start()
     failures: list[str] = []
     try:
         left = len(processes)
         while left:
-            kind, content = glimpses.get()
+            try:
+                kind, content = glimpses.get(timeout=2.0)
+            except queue.Empty:
+                if any(process.exitcode not in (None, 0) for process in processes):
+                    raise RunFailed("a run was killed; the same command continues it") from None
+                continue
             if kind == "glimpse":
                 watch(content)
                 continue
@@ -53,10 +61,12 @@ def run_side_by_side(
             done(job)
             if failure is not None:
                 failures.append(failure)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, RunFailed) as stopped:
         for process in processes:
             if process.pid is not None and process.is_alive():
-                os.kill(process.pid, signal.SIGTERM)  # a second signal is harmless to them
+                os.kill(process.pid, signal.SIGTERM)
+        if isinstance(stopped, KeyboardInterrupt):
+            raise KeyboardInterrupt("stopped; the same command continues it") from None
         raise
     finally:
         for process in processes:
@@ -65,11 +75,21 @@ def run_side_by_side(
         raise RunFailed("; ".join(failures))
 
 
+@contextmanager
+def _ctrl_c_ignored() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class _Reporter:
-    """A display that sends what it would show to the watching process."""
+    """A display that sends what it would show to the watching process, and ends with it."""
 
     def __init__(self, job: int, glimpses: "multiprocessing.Queue[object]") -> None:
         self._job, self._glimpses, self._next_step = job, glimpses, 0
+        self._watcher = os.getppid()
 
     def __enter__(self) -> Self:
         return self
@@ -83,6 +103,8 @@ class _Reporter:
     def update(self, run: Run) -> None:
         if run.step >= self._next_step or run.step >= run.config.steps:
             self._next_step = run.step + max(1, run.config.steps // 200)
+            if os.getppid() != self._watcher:  # killed: make a checkpoint and stop
+                os.kill(os.getpid(), signal.SIGTERM)
             score = run.last_evaluation.mean if run.last_evaluation else None
             self._glimpses.put(("glimpse", Glimpse(self._job, run.step, score)))
 
@@ -90,6 +112,7 @@ class _Reporter:
 def _work(
     job: int, config: RunConfig, folder: Path, glimpses: "multiprocessing.Queue[object]"
 ) -> None:
+    os.setsid()  # a terminal's Ctrl-C goes to the watching process, which passes it on
     failure: str | None = None
     reporter = _Reporter(job, glimpses)
     try:

@@ -20,6 +20,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from proxrl.errors import UserError
 from proxrl.types import Array
 
 FORMAT = 1
@@ -45,7 +46,7 @@ def write(path: Path, arrays: dict[str, Array], state: dict[str, Any]) -> None:
     metadata = {
         "format": str(FORMAT),
         "state": document,
-        "sha256": _digest(arrays, document),
+        "sha256": _digest(arrays, f"{FORMAT} {document}"),
     }
     unfinished = path.with_suffix(".writing")
     with open(unfinished, "wb") as file:
@@ -62,12 +63,18 @@ def read(path: Path) -> tuple[dict[str, Array], dict[str, Any]]:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, UnicodeDecodeError) as error:
+    except (SafetensorError, UnicodeDecodeError) as error:
         raise CorruptCheckpoint(f"{path.name} cannot be read ({error})") from None
-    if metadata.get("sha256") != _digest(arrays, metadata.get("state", "")):
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    document = f"{metadata.get('format')} {metadata.get('state')}"
+    if metadata.get("sha256") != _digest(arrays, document):
         raise CorruptCheckpoint(f"{path.name} does not match its checksum")
     if metadata.get("format") != str(FORMAT):
-        raise CorruptCheckpoint(f"{path.name} has format {metadata.get('format')}, not {FORMAT}")
+        raise UserError(
+            f"{path} has format {metadata.get('format')}, this proxrl reads {FORMAT}: use the "
+            "version that wrote it"
+        )
     return arrays, json.loads(metadata["state"])
 
 

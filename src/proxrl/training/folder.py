@@ -32,7 +32,10 @@ class RunFolder:
         self.failure = self.path / "failure.txt"
 
     def require_new(self) -> None:
-        """A `UserError` if something is there already."""
+        """A `UserError` if something is there already, or nothing can be."""
+        above = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if above != self.path and not (above.is_dir() and os.access(above, os.W_OK)):
+            raise UserError(f"cannot write in {self.path}: {above} is no folder that takes files")
         if self.path.exists() and (not self.path.is_dir() or set(os.listdir(self.path)) - {LOCK}):
             hint = (
                 f"continue it with `proxrl resume {self.path}`, or choose another --folder"
@@ -41,8 +44,14 @@ class RunFolder:
             )
             raise UserError(f"{self.path} exists: {hint}")
 
+    def make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / LOCK).touch()
+        except OSError as error:
+            raise UserError(f"cannot write in {self.path}: {error.strerror}") from None
+
     def write_config(self, config: RunConfig) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
         unfinished = self.path / "config.json.writing"
         unfinished.write_text(json.dumps(to_json(config), indent=2) + "\n")
         os.replace(unfinished, self.path / "config.json")
@@ -58,7 +67,6 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Alone in this folder, or a `UserError`; the system frees it when the process dies."""
-        self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / LOCK, "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,16 +90,25 @@ class RunFolder:
     def newest_checkpoint(
         self, say: Callable[[str], None], repair: bool = False
     ) -> tuple[dict[str, Array], dict[str, Any]] | None:
-        """The newest good checkpoint; a bad one is named (and removed if `repair`)."""
-        for step in reversed(checkpoint.checkpoint_steps(self.checkpoints)):
+        """The newest good checkpoint; a bad one is named (and set aside if `repair`)."""
+        steps = checkpoint.checkpoint_steps(self.checkpoints)
+        for step in reversed(steps):
             path = checkpoint.checkpoint_path(self.checkpoints, step)
             try:
                 return checkpoint.read(path)
             except checkpoint.CorruptCheckpoint as error:
+                if step == steps[0]:
+                    raise UserError(
+                        f"no checkpoint of {self.path} is good: {error}; nothing was changed"
+                    ) from None
                 say(f"checkpoint {error}: using the one before it")
                 if repair:
-                    path.unlink()
+                    path.rename(path.with_suffix(".damaged"))
         return None
+
+    def log(self, start: int) -> Path:
+        """Where the replay log that began at step `start` lives."""
+        return self.replay / f"from-{start}"
 
     def newest_step(self) -> int | None:
         """Step of the newest checkpoint by name, without reading it."""

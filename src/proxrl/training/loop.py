@@ -6,6 +6,7 @@ it gives the same bits as if it had never been killed.
 """
 
 import collections
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from proxrl.agents.policy import epsilon_greedy, linear_epsilon
 from proxrl.config import RunConfig
 from proxrl.envs import Episodes, FrameStack, NotRestorable, make
 from proxrl.replay import ReplayLog, UniformReplay
-from proxrl.replay.log import NEW, LogState
+from proxrl.replay.log import NEW, LogState, is_whole
 from proxrl.training.checkpoint import Checkpointer
 from proxrl.training.evaluate import (
     ACTING_STREAM,
@@ -67,13 +68,15 @@ class Run:
             name: np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(stream,)))
             for name, stream in (("acting", ACTING_STREAM), ("sampling", SAMPLING_STREAM))
         }
-        keeps_replay = state and folder.replay.exists()
+        # A log is named by the step it began at, so that a checkpoint never opens another's.
+        rings = (spec, config.replay.capacity, config.checkpoint.period_steps)
+        self.log_start: int = state.get("log_start", 0)
+        keeps_replay = bool(state) and is_whole(folder.log(self.log_start), *rings)
+        if not keeps_replay:
+            self.log_start = state.get("step", 0)
+            shutil.rmtree(folder.replay, ignore_errors=True)
         self.log = ReplayLog(
-            folder.replay,
-            spec,
-            config.replay.capacity,
-            config.checkpoint.period_steps,
-            state["log"] if keeps_replay else None,
+            folder.log(self.log_start), *rings, state["log"] if keeps_replay else None
         )
         self.replay = UniformReplay(
             self.log,
@@ -99,7 +102,7 @@ class Run:
         self._log_states: list[LogState] = [NEW]  # of the newest two durable checkpoints
 
         if state:
-            self._restore(arrays, state, with_replay=bool(keeps_replay))
+            self._restore(arrays, state, keeps_replay)
         else:
             self._begin(self.episodes.begin())
 
@@ -227,6 +230,7 @@ class Run:
             "episode_return": self.episode_return,
             "generators": {name: g.bit_generator.state for name, g in self.generators.items()},
             "log": log,
+            "log_start": self.log_start,
             "previous_log": self._log_states[-1],
             "interval": self.interval.state(),
             "lengths": self.journalist.lengths(),
@@ -235,6 +239,11 @@ class Run:
         self.checkpointer.save(self.step, arrays, state, first=self._sync_files)
         self.saved_step = self.step
         self._log_states = [*self._log_states, log][-2:]
+        if self.log.full:  # episodes of a step or two: do not wait for the next checkpoint
+            self.checkpointer.wait()
+            self.log.protect(self._log_states[0])
+        if self.log.full:
+            self.log.protect(self._log_states[-1])
 
     def _sync_files(self) -> None:
         self.log.sync()
@@ -274,13 +283,16 @@ class Run:
         """Bring the environment back by its journal, and compare with what the log remembers."""
         recent: collections.deque[TimeStep] = collections.deque(maxlen=self.log.running + 1)
         for now in self.episodes.relive(number, actions.tolist()):
+            if now.game_over:
+                break  # it went on before: found out below
             if not recent or now.end != End.NO:
                 self.stack.begin(now.observation)
             else:
                 self.stack.push(now.observation)
             recent.append(now)
+        lived = len(self.episodes.actions) == len(actions) and not now.game_over
         for back, now in enumerate(reversed(recent)):
-            same = np.array_equal(now.observation, self.log.newest_frame(back))
+            same = lived and np.array_equal(now.observation, self.log.newest_frame(back))
             if same and back < self.log.running:
                 reward = np.float32(self._learning_reward(now.reward))
                 same = self.log.newest_step(back)[1] == reward

@@ -78,7 +78,8 @@ def _seconds(
     device: torch.device,
     steps: int,
 ) -> float:
-    learner = Learner(network, config, device)
+    still = config.override({"learner.learning_rate": 1e-12})  # only its time matters here
+    learner = Learner(network, still, device)
     batch = _random_batch(environment.observation, environment.actions, config, device)
     learner.update(batch)
     update = _time_each(lambda: learner.update(batch), CALIBRATION_UPDATES)

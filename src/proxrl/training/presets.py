@@ -57,6 +57,7 @@ MINATAR = RunConfig(
     agent="dqn",
     env="MinAtar/Breakout-v1",
     steps=1_000_000,
+    threads=1,  # too small to share
     protocol=ProtocolConfig(sticky_actions=0.1, max_episode_steps=5_000),
     network=NetworkConfig(kind="minatar", hidden=(128,)),
     replay=ReplayConfig(capacity=100_000, warmup_steps=1_000, batch_size=32),
@@ -76,6 +77,7 @@ CLASSIC = RunConfig(
     agent="dqn",
     env="CartPole-v1",
     steps=60_000,
+    threads=1,
     network=NetworkConfig(kind="auto", hidden=(256, 256)),
     replay=ReplayConfig(capacity=50_000, warmup_steps=1_000, batch_size=128),
     learner=LearnerConfig(
@@ -101,9 +103,10 @@ AGENTS = {
 
 def family_of(env: str) -> str:
     """atari for ALE/ ids, minatar for MinAtar/ ids, classic for everything else."""
-    if env.startswith("ALE/"):
+    name = env.split(":", 1)[-1]
+    if name.startswith("ALE/"):
         return "atari"
-    return "minatar" if env.startswith("MinAtar/") else "classic"
+    return "minatar" if name.startswith("MinAtar/") else "classic"
 
 
 def make(agent: str, env: str, overrides: dict[str, Any] | None = None, **top: Any) -> RunConfig:

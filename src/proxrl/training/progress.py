@@ -106,7 +106,7 @@ class _Speed:
 
     def __call__(self, step: int, now: float) -> float:
         recent = [mark for mark in self._marks if mark[0] > now - 5.0]
-        self._marks = [*recent[-50:], (now, step)]
+        self._marks = [*(recent or self._marks)[-50:], (now, step)]
         then, before = self._marks[0]
         return (step - before) / (now - then) if now > then else 0.0
 

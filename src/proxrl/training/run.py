@@ -45,6 +45,7 @@ def train(
     place.require_new()
     display = display or Silent()
     _take_off(config, place, display)
+    place.make()
     with place.locked():
         place.write_config(config)
         return _train(config, place, display)
@@ -138,14 +139,14 @@ def _drive(run: Run, display: Display, caught: list[int]) -> None:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Signals received, instead of what they would do; a second SIGINT is not held back."""
+    """Signals received, instead of what they would do; a second Ctrl-C is not held back."""
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield caught
         return
 
     def catch(number: int, _: object) -> None:
-        if caught:
+        if number == signal.SIGINT and number in caught:
             raise KeyboardInterrupt
         caught.append(number)
 
@@ -166,7 +167,9 @@ def _diagnosed(error: Exception, place: RunFolder) -> Exception:
         what = f"the disk is full ({error.filename or place.path}): free some space"
     last = place.newest_step()
     then = f"the checkpoint at step {last:,} is intact" if last else "there is no checkpoint yet"
-    line = f"{what}; {then}; continue with: proxrl resume {place.path}"
+    line = f"{what}; {then}"
+    if not isinstance(error, RunFailed):  # what diverged once diverges again: same bits
+        line += f"; continue with: proxrl resume {place.path}"
     with suppress(OSError):  # on a full disk the line on the terminal has to do
         place.failure.write_text(line + "\n")
     return RunFailed(line)
