@@ -171,25 +171,43 @@ def list_presets(arguments: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    environments = {"atari": "ALE/*", "minatar": "MinAtar/*", "classic": "all others"}
-    settings = {
-        family: flatten(presets.make("dqn", base.env)) for family, base in presets.FAMILIES.items()
+    columns = {"atari": "ALE/*", "minatar": "MinAtar/*", "classic": "all others"}
+    families = list(presets.FAMILIES.items())
+    of = {
+        agent: [flatten(presets.make(agent, base.env)) for _, base in families]
+        for agent in presets.AGENTS
     }
-    agents = Table(title="agents: they differ in proximal.c alone")
-    families = Table(title="settings that depend on the environment")
-    agents.add_column("preset", no_wrap=True)
-    families.add_column("setting", no_wrap=True)
-    for family in settings:
-        agents.add_column(environments[family], justify="right")
-        families.add_column(environments[family], justify="right")
-    for agent, c in presets.AGENTS.items():
-        agents.add_row(agent, *(f"{c[family]:g}" for family in settings))
-    for path in settings["atari"]:
-        values = [_shown(column[path]) for column in settings.values()]
-        if path != "env" and len(set(values)) > 1:
-            families.add_row(path, *values)
     console = Console()
-    console.print(agents, families)
+
+    def show(title: str, rows: dict[str, list[str]], first: str = "setting") -> None:
+        table = Table(first, *(columns[family] for family, _ in families), title=title)
+        for name, values in rows.items():
+            table.add_row(name, *values)
+        console.print(table)
+
+    def settings(agent: str, keep: Callable[[str], bool]) -> dict[str, list[str]]:
+        return {
+            path: [_shown(column[path]) for column in of[agent]]
+            for path in of[agent][0]
+            if path not in ("agent", "env", "proximal.c") and keep(path)
+        }
+
+    show(
+        "presets: X and X-pro differ in proximal.c alone",
+        {agent: [f"c = {column['proximal.c']:g}" for column in of[agent]] for agent in of},
+        "preset",
+    )
+    show(
+        "dqn: settings that depend on the environment",
+        settings("dqn", lambda path: len({str(column[path]) for column in of["dqn"]}) > 1),
+    )
+    for agent, base in (("rainbow", "dqn"), ("rainbow-full", "rainbow")):
+
+        def differs(path: str, agent: str = agent, base: str = base) -> bool:
+            pairs = zip(of[agent], of[base], strict=True)
+            return any(one[path] != other[path] for one, other in pairs)
+
+        show(f"{agent}: where it differs from {base}", settings(agent, differs))
     console.print("every setting: proxrl train PRESET --env ID --help", highlight=False)
 
 

@@ -41,6 +41,26 @@ class NetworkConfig:
     """nature, minatar, mlp, auto (by the observation), a registered name or module:function."""
     hidden: tuple[int, ...] = (128, 128)
     """Units of each dense hidden layer."""
+    dueling: bool = False
+    """Value and advantages apart: Q = V + A - mean A (Wang et al. 2016)."""
+    noisy: bool = False
+    """Dense layers with learnt noise, exploring in place of epsilon (Fortunato et al. 2018)."""
+    noisy_sigma: float = 0.5
+    """Noise at the start, times 1/sqrt(inputs) of the layer."""
+
+
+@dataclass(frozen=True)
+class HeadConfig:
+    """What is learnt of the return: its expectation, or its distribution over atoms (C51)."""
+
+    kind: Literal["expected", "categorical"] = "expected"
+    """expected: action values; categorical: a distribution over `atoms` equally spaced returns."""
+    atoms: int = 51
+    """Categorical: points of the support."""
+    v_min: float = -10.0
+    """Categorical: smallest return of the support, discounted and as learnt from (clipped)."""
+    v_max: float = 10.0
+    """Categorical: largest return of the support."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +75,12 @@ class ReplayConfig:
     """Transitions per update."""
     n_step: int = 1
     """Update horizon: rewards summed before bootstrapping."""
+    sampling: Literal["uniform", "prioritised"] = "uniform"
+    """uniform, or in proportion to priority ** priority_exponent (Schaul et al. 2016)."""
+    priority_exponent: float = 0.5
+    """Prioritised: 0 is uniform; the priority is |TD error|, or the cross-entropy (categorical)."""
+    importance_exponent: float = 0.5
+    """Prioritised: weights (1 / probability) ** it, over the batch's largest; 0 weighs nothing."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +95,8 @@ class LearnerConfig:
     """Double DQN: the online network chooses the action that the target network values."""
     learning_rate: float = 1e-4
     """alpha."""
+    annealed_rate: float | None = None
+    """alpha': alpha falls to it linearly between two syncs, then starts again; None: constant."""
     adam_epsilon: float = 1.5e-4
     """Adam's epsilon (not in the paper; Dopamine's)."""
     update_period_steps: int = 4
@@ -95,12 +123,18 @@ class TargetConfig:
 class ProximalConfig:
     """How the online network is kept near the target: w <- w + (alpha/c)(theta - w)."""
 
-    rule: Literal["parameters"] = "parameters"
-    """parameters: the paper's pull, decoupled from Adam."""
+    rule: str = "parameters"
+    """parameters: the paper's pull, decoupled from Adam; gradient: (w - theta)/c added to the
+    gradient, so that Adam rescales it; values: (1/c) mean (Q(w) - Q(theta))^2 added to the loss;
+    or a registered rule or module:Rule."""
     c: float = math.inf
     """The paper's c-tilde; inf is plain DQN."""
     pull_per_sync: float | None = None
-    """Another way to say c: kappa = (alpha/c) x updates per sync; overrides c."""
+    """Another way to say c: kappa = (alpha/c) x updates per sync; overrides c (parameters only)."""
+    actions: Literal["taken", "all"] = "taken"
+    """Rule values: over the action taken, or over all actions of a state."""
+    own_batch: bool = False
+    """Rule values: on a uniform batch of its own, not on the one that the loss is taken on."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +199,7 @@ class RunConfig:
     """CPU threads of torch, part of what fixes the bits; 0: one per core."""
     protocol: ProtocolConfig = field(default_factory=ProtocolConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
+    head: HeadConfig = field(default_factory=HeadConfig)
     replay: ReplayConfig = field(default_factory=ReplayConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     target: TargetConfig = field(default_factory=TargetConfig)
@@ -242,8 +277,12 @@ def _impossible_alone(config: RunConfig) -> Rules:
         ("learner.adam_epsilon", lr.adam_epsilon),
         ("proximal.c", c.proximal.c),
     ]
+    if lr.annealed_rate is not None:
+        rates.append(("learner.annealed_rate", lr.annealed_rate))
     shares = [
         ("learner.discount", lr.discount),
+        ("replay.priority_exponent", r.priority_exponent),
+        ("replay.importance_exponent", r.importance_exponent),
         ("protocol.sticky_actions", c.protocol.sticky_actions),
         ("exploration.final_epsilon", c.exploration.final_epsilon),
         ("evaluation.epsilon", c.evaluation.epsilon),
@@ -256,6 +295,15 @@ def _impossible_alone(config: RunConfig) -> Rules:
         *((path, not 0 <= value <= 1, "it must lie in [0, 1]") for path, value in shares),
         ("learner.learning_rate", math.isinf(lr.learning_rate), "it must be finite"),
         ("learner.adam_epsilon", math.isinf(lr.adam_epsilon), "it must be finite"),
+        ("learner.annealed_rate", lr.annealed_rate == math.inf, "it must be finite"),
+        ("head.atoms", c.head.atoms < 2, "it must be at least 2"),
+        ("head.v_min", not math.isfinite(c.head.v_min), "it must be finite"),
+        ("head.v_max", not math.isfinite(c.head.v_max), "it must be finite"),
+        (
+            "network.noisy_sigma",
+            not 0 <= c.network.noisy_sigma < math.inf,
+            "it must be finite and not negative",
+        ),
         ("seed", not 0 <= c.seed < 2**63, "it must lie in [0, 2^63)"),
         ("threads", not 0 <= c.threads <= 1024, "it must be 0 (one per core) or up to 1024"),
         ("protocol.stack", c.protocol.stack > 255, "it must be at most 255"),
@@ -274,6 +322,7 @@ def _impossible_alone(config: RunConfig) -> Rules:
 def _impossible_together(config: RunConfig) -> Rules:
     """Values that do not fit one another."""
     c, r, lr, t = config, config.replay, config.learner, config.target
+    largest_rate = max(lr.learning_rate, lr.annealed_rate or 0.0)
     return [
         (
             "target.period",
@@ -292,8 +341,28 @@ def _impossible_together(config: RunConfig) -> Rules:
         ),
         (
             "proximal.c" if c.proximal.pull_per_sync is None else "proximal.pull_per_sync",
-            lr.learning_rate / c.c > 1,
-            f"lr/c would be above 1; with lr = {lr.learning_rate:g}, c must be at least that",
+            c.proximal.rule == "parameters" and largest_rate / c.c > 1,
+            f"lr/c would be above 1; with lr = {largest_rate:g}, c must be at least that",
+        ),
+        (
+            "proximal.pull_per_sync",
+            c.proximal.pull_per_sync is not None and c.proximal.rule != "parameters",
+            f"with proximal.rule = {c.proximal.rule} there is no such pull, say proximal.c",
+        ),
+        (
+            "proximal.own_batch",
+            c.proximal.own_batch and c.proximal.rule in ("parameters", "gradient"),
+            f"proximal.rule = {c.proximal.rule} needs no batch",
+        ),
+        (
+            "learner.annealed_rate",
+            lr.annealed_rate is not None and t.rule == "polyak",
+            "the step size is annealed between syncs, and target.rule = polyak has none",
+        ),
+        (
+            "head.v_min",
+            c.head.v_min >= c.head.v_max,
+            f"it must be below head.v_max = {c.head.v_max:g}",
         ),
     ]
 

@@ -66,3 +66,4 @@ class Batch(NamedTuple):
     discounts: Any  # torch.Tensor [batch], float32
     next_states: Any  # torch.Tensor [batch, stack, *observation]
     indices: Array  # [batch], absolute step numbers: where new priorities go
+    weights: Any = None  # torch.Tensor [batch], importance weights; None: all 1

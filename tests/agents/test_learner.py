@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from proxrl.agents.categorical import project
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import build_network
 from proxrl.config import RunConfig
@@ -30,7 +31,8 @@ def config(**overrides: Any) -> RunConfig:
 
 
 def learner(run: RunConfig) -> Learner:
-    return Learner(build_network(SPEC, 2, run.network, run.seed), run, CPU)
+    noise = np.random.default_rng(run.seed) if run.network.noisy else None
+    return Learner(build_network(SPEC, 2, run.network, run.seed, run.head), run, CPU, noise)
 
 
 def batches(count: int, seed: int = 0) -> list[Batch]:
@@ -175,6 +177,107 @@ def test_double_is_a_switch() -> None:
         single.update(batch)
         double.update(batch)
     assert not torch.equal(online(single), online(double))
+
+
+def test_rainbow_pro_with_infinite_c_is_rainbow_to_the_bit() -> None:
+    small = {"network.hidden": (16,), "target.period": 10}
+    plain, pro = (
+        learner(presets.make(agent, "CartPole-v1", {**small, **more}))
+        for agent, more in (("rainbow", {}), ("rainbow-pro", {"proximal.c": math.inf}))
+    )
+    pulled = learner(presets.make("rainbow-pro", "CartPole-v1", small))
+    for batch in batches(100):
+        for each in (plain, pro, pulled):
+            each.update(batch)
+    assert torch.equal(online(plain), online(pro))
+    assert not torch.equal(online(plain), online(pulled))
+
+
+def test_a_categorical_update_by_hand() -> None:
+    """Cross-entropy with the projected target of the greedy action, weighted, then Adam."""
+    small = {"network.hidden": (16,), "head.v_min": -2.0, "head.v_max": 2.0, "head.atoms": 5}
+    run = presets.make("rainbow", "CartPole-v1", small)
+    each, twin = learner(run), learner(run)
+    warm, batch = batches(2)
+    each.update(warm)
+    twin.load(each.state(), each.updates)
+    weights = torch.linspace(0.2, 1.0, 8)
+
+    rows, support = torch.arange(8), torch.linspace(-2.0, 2.0, 5)
+    with torch.no_grad():
+        probabilities = twin.target.outputs(batch.next_states).softmax(dim=2)
+        best = (probabilities * support).sum(dim=2).argmax(dim=1)
+        targets = project(probabilities[rows, best], batch, support)
+    log_p = twin.online.outputs(batch.states)[rows, batch.actions].log_softmax(dim=1)
+    losses = -(targets * log_p).sum(dim=1)
+    (weights * losses).mean().backward()
+    twin.optimizer.step()
+
+    update = each.update(batch._replace(weights=weights))
+    torch.testing.assert_close(online(each), online(twin), rtol=0, atol=1e-7)
+    torch.testing.assert_close(update.priorities, losses.detach())
+    assert update.loss == pytest.approx((weights * losses).mean().item())
+    assert update.mean_value == pytest.approx((log_p.exp() @ support).mean().item(), abs=1e-6)
+
+
+def test_double_rainbow_lets_the_online_network_choose() -> None:
+    single, double = (
+        learner(presets.make("rainbow", "CartPole-v1", {"learner.double": on, "target.period": 10}))
+        for on in (False, True)
+    )
+    for batch in batches(30):
+        single.update(batch)
+        double.update(batch)
+    assert not torch.equal(online(single), online(double))
+
+
+def rates(run: RunConfig, count: int) -> list[float]:
+    each, seen = learner(run), []
+    for batch in batches(count):
+        each.update(batch)
+        seen.append(each.optimizer.param_groups[0]["lr"])
+    return seen
+
+
+def test_the_step_size_falls_between_syncs_and_starts_again() -> None:
+    """alpha = 5e-4 to alpha' = 1e-4 over five updates, by hand."""
+    seen = rates(config(learner__annealed_rate=1e-4), 7)
+    assert seen == pytest.approx([5e-4, 4e-4, 3e-4, 2e-4, 1e-4, 5e-4, 4e-4])
+    assert rates(config(learner__annealed_rate=1e-4, target__period=1), 2) == [5e-4, 5e-4]
+
+
+def test_annealing_to_the_same_rate_is_none_to_the_bit() -> None:
+    plain = learner(config(proximal__c=0.05))
+    annealed = learner(config(proximal__c=0.05, learner__annealed_rate=5e-4))
+    for batch in batches(200):
+        plain.update(batch)
+        annealed.update(batch)
+    assert torch.equal(online(plain), online(annealed))
+
+
+def test_annealing_goes_on_where_a_checkpoint_was_taken() -> None:
+    run = config(learner__annealed_rate=1e-5)
+    whole, part = learner(run), learner(run)
+    history = batches(30)
+    for batch in history[:13]:  # between two syncs
+        whole.update(batch)
+        part.update(batch)
+    resumed = learner(run)
+    resumed.load(part.state(), part.updates)
+    for batch in history[13:]:
+        whole.update(batch)
+        resumed.update(batch)
+    assert torch.equal(online(whole), online(resumed))
+
+
+def test_noise_is_new_for_every_update_and_from_the_learners_generator() -> None:
+    one, same, other = (learner(config(network__noisy=True, seed=seed)) for seed in (0, 0, 0))
+    other._noise = np.random.default_rng(7)
+    for batch in batches(5):
+        for each in (one, same, other):
+            each.update(batch)
+    assert torch.equal(online(one), online(same))
+    assert not torch.equal(online(one), online(other))
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])

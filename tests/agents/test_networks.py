@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from proxrl.agents.networks import build_network, register_network
-from proxrl.config import NetworkConfig
+from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.types import ObservationSpec
 
@@ -47,16 +47,16 @@ def test_auto_fits_the_observation(spec: ObservationSpec, first: tuple[int, ...]
 
 def test_images_are_scaled_to_one_inside_the_network() -> None:
     network = build_network(ATARI, 2, NetworkConfig("nature", (512,)), seed=0)
-    assert isinstance(network, nn.Sequential)
-    assert network[0](torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)).max() == 1.0
+    assert isinstance(network.body, nn.Sequential)
+    assert network.body[0](torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)).max() == 1.0
 
 
 def test_channels_last_images_become_channels() -> None:
     spec = ObservationSpec((5, 6, 2), "uint8", stack=2, high=1.0)
     states = torch.arange(2 * 5 * 6 * 2).reshape(1, 2, 5, 6, 2).to(torch.uint8)
     network = build_network(spec, 2, NetworkConfig("minatar", (8,)), seed=0)
-    assert isinstance(network, nn.Sequential)
-    pixels = network[0](states)
+    assert isinstance(network.body, nn.Sequential)
+    pixels = network.body[0](states)
     assert pixels.shape == (1, 4, 5, 6)
     assert torch.equal(pixels[0, 3], states[0, 1, :, :, 1].float())
 
@@ -73,6 +73,55 @@ def test_weights_follow_from_the_seed_alone() -> None:
     after = torch.rand(1)
     torch.manual_seed(456)
     assert torch.equal(torch.rand(1), after), "building a network draws nothing from outside"
+
+
+CATEGORICAL = HeadConfig("categorical", atoms=5, v_min=-2.0, v_max=2.0)
+
+
+def test_a_categorical_head_gives_logits_and_their_expectation() -> None:
+    """5 atoms at -2 .. 2: Q = sum_i z_i softmax_i."""
+    network = build_network(VECTOR, 3, NetworkConfig(hidden=(8,)), seed=0, head=CATEGORICAL)
+    states = torch.randn(6, 1, 4)
+    logits = network.outputs(states)
+    assert logits.shape == (6, 3, 5)
+    expected = (logits.softmax(dim=2) * torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0])).sum(dim=2)
+    torch.testing.assert_close(network(states), expected)
+
+
+@pytest.mark.parametrize("head", [HeadConfig(), CATEGORICAL])
+def test_dueling_centres_the_advantages_and_adds_the_value(head: HeadConfig) -> None:
+    """With V's row zero and advantages of mean zero it is the plain network; V shifts all alike."""
+    plain = build_network(VECTOR, 3, NetworkConfig(hidden=(8,)), 0, head)
+    dueling = build_network(VECTOR, 3, NetworkConfig(hidden=(8,), dueling=True), 0, head)
+    mine, its = (list(network.body.children()) for network in (plain, dueling))
+    rows = head.atoms if head.kind == "categorical" else 1
+    with torch.no_grad():
+        for weight in (mine[-1].weight, mine[-1].bias):  # advantages of mean zero
+            by_action = weight.view(3, rows, -1)
+            by_action -= by_action.mean(dim=0)
+        for layer, other in zip(mine, its, strict=True):
+            if isinstance(layer, nn.Linear):
+                last = layer is mine[-1]
+                other.weight[rows if last else 0 :] = layer.weight
+                other.bias[rows if last else 0 :] = layer.bias
+        its[-1].weight[:rows] = 0.0
+        its[-1].bias[:rows] = 0.0
+    states = torch.randn(6, 1, 4)
+    torch.testing.assert_close(dueling.outputs(states), plain.outputs(states), rtol=0, atol=1e-6)
+    with torch.no_grad():
+        its[-1].bias[:rows] = 0.5
+    torch.testing.assert_close(
+        dueling.outputs(states), plain.outputs(states) + 0.5, rtol=0, atol=1e-6
+    )
+
+
+def test_noisy_layers_fit_any_network() -> None:
+    register_network("my-linear", linear)
+    noisy = build_network(VECTOR, 2, NetworkConfig("my-linear", noisy=True), seed=0)
+    plain = build_network(VECTOR, 2, NetworkConfig("my-linear"), seed=0)
+    states = torch.randn(6, 1, 4)
+    assert count(noisy) == 2 * count(plain)
+    assert torch.equal(noisy(states), plain(states)), "silent until noise is drawn"
 
 
 def linear(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:

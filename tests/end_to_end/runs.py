@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from proxrl.config import RunConfig
-from proxrl.replay import ReplayLog, UniformReplay
+from proxrl.replay import Gather, ReplayLog
 from proxrl.replay.log import ring_sizes
 from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps, read
 from proxrl.training.folder import RunFolder
@@ -40,12 +40,11 @@ def memory(config: RunConfig, folder: Path, spec: ObservationSpec) -> dict[str, 
         state["log"],
     )
     steps = np.arange(log.oldest, log.steps)
-    replay = UniformReplay(
-        log, len(steps), 1, 0.99, np.random.default_rng(0), torch.device("cpu")
-    ).gather(steps)
+    batch = Gather(log, len(steps), 1, 0.99, torch.device("cpu"))(steps)
     return {
         name: value if isinstance(value, np.ndarray) else value.numpy().copy()
-        for name, value in replay._asdict().items()
+        for name, value in batch._asdict().items()
+        if value is not None
     }
 
 

@@ -108,15 +108,27 @@ def test_a_damaged_newest_checkpoint_is_noticed_and_the_one_before_it_used(
     assert_same_bits(config, whole, folder, spec_of(name))
 
 
-@pytest.mark.parametrize("generator", ["acting", "sampling"])
+OWN_BATCH = {"proximal.rule": "values", "proximal.c": 1.0, "proximal.own_batch": True}
+GENERATORS = {
+    "cartpole": ({}, {"acting", "sampling"}),
+    "rainbow-full": (OWN_BATCH, {"acting", "sampling", "noise", "proximal"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "generator"), [(n, g) for n, (_, all_of) in GENERATORS.items() for g in sorted(all_of)]
+)
 def test_every_saved_generator_matters(
-    generator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, generator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The mutation that shows the kill test bites: leave one generator out of what is restored."""
-    config = SCENARIOS["cartpole"].override({"steps": 900})
+    changes, generators = GENERATORS[name]
+    config = SCENARIOS[name].override({"steps": 900, "evaluation.episodes": 1, **changes})
+    if generator == "acting":  # full Rainbow explores by noise: epsilon must be there to matter
+        config = config.override({"exploration.final_epsilon": 0.5})
     train(config, tmp_path / "half")
     _, state = newest(tmp_path / "half")
-    assert set(state["generators"]) == {"acting", "sampling"}, "test every one of them"
+    assert set(state["generators"]) == generators, "test every one of them"
     shutil.copytree(tmp_path / "half", tmp_path / "exact")
     resume(tmp_path / "exact", {"steps": 1200})
 

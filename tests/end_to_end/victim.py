@@ -55,6 +55,10 @@ SCENARIOS: dict[str, RunConfig] = {
             "protocol.life_loss_terminal": True,
         },
     ),
+    "rainbow": presets.make("rainbow-pro", "MinAtar/Breakout-v1", {**SMALL, "steps": 2400}),
+    "rainbow-full": presets.make(
+        "rainbow-full-pro", "CartPole-v1", {**SMALL, "steps": 2400, "network.hidden": (32,)}
+    ),
 }
 
 

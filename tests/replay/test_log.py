@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxrl.errors import UserError
-from proxrl.replay import ReplayLog, UniformReplay, log_nbytes
+from proxrl.replay import Gather, ReplayLog, UniformReplay, log_nbytes
 from proxrl.types import Array, Batch, End, ObservationSpec
 
 FRAME = (2, 3)
@@ -84,7 +84,11 @@ def play(
 
 
 def replay_of(log: ReplayLog, n: int, discount: float, batch: int) -> UniformReplay:
-    return UniformReplay(log, batch, n, discount, np.random.default_rng(0), torch.device("cpu"))
+    return UniformReplay(gather_of(log, n, discount, batch), np.random.default_rng(0))
+
+
+def gather_of(log: ReplayLog, n: int, discount: float, batch: int) -> Gather:
+    return Gather(log, batch, n, discount, torch.device("cpu"))
 
 
 def rows(batch: Batch) -> list[tuple[Array, int, float, float, Array]]:
@@ -132,7 +136,9 @@ def test_every_transition_is_the_oracles(
         assert len(replay) == len(expected)
         if not expected:
             return
-        got = rows(replay.gather(np.arange(log.oldest, log.oldest + len(expected))))
+        got = rows(
+            gather_of(log, n, 0.9, len(expected))(np.arange(log.oldest, log.oldest + len(expected)))
+        )
         for mine, theirs in zip(got, expected, strict=True):
             np.testing.assert_array_equal(mine[0], theirs[0])
             assert mine[1] == theirs[1]
@@ -152,7 +158,7 @@ def test_one_episode_written_out(tmp_path: Path) -> None:
     log.begin(frame(0))
     log.add(4, 0.5, End.NO, frame(1))
     log.add(5, -1.0, End.TRUNCATED, frame(2))
-    batch = replay_of(log, n=1, discount=0.99, batch=2).gather(np.array([0, 1]))
+    batch = gather_of(log, n=1, discount=0.99, batch=2)(np.array([0, 1]))
     tops = batch.states[:, :, 0, 0].tolist(), batch.next_states[:, :, 0, 0].tolist()
     assert tops == ([[0, 1], [1, 2]], [[1, 2], [2, 3]])
     assert batch.actions.tolist() == [4, 5]
@@ -193,7 +199,7 @@ def test_opened_again_it_is_the_same_and_goes_on(tmp_path: Path) -> None:
 
     assert second.state() == whole.state()
     steps = np.arange(whole.oldest, whole.steps)
-    one, other = (rows(replay_of(log, 1, 0.9, len(steps)).gather(steps)) for log in (whole, second))
+    one, other = (rows(gather_of(log, 1, 0.9, len(steps))(steps)) for log in (whole, second))
     for mine, theirs in zip(one, other, strict=True):
         for left, right in zip(mine, theirs, strict=True):
             np.testing.assert_array_equal(left, right)

@@ -1,23 +1,28 @@
-"""One learner, every agent: DQN Pro (Algorithm 1 of the paper), and DQN where c is infinite.
+"""One learner, every agent: DQN Pro (Algorithm 1 of the paper), DQN where c is infinite, Rainbow.
 
     sample B, compute grad_w h(w)                                        (line 10)
     w <- (1 - alpha/c) w + (alpha/c) theta - alpha grad_w h(w)           (line 11)
     theta <- w every `period`                                            (lines 13-15)
 
-The optimizer is Adam, the pull decoupled from it (docs/fidelity.md, 1).
+The optimizer is Adam, the pull decoupled from it (docs/fidelity.md, 1). What differs between agents
+is a head, a target rule, a proximal rule and a step-size rule, all values of the config.
 """
 
 import copy
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from proxrl.agents.losses import td_loss, td_targets
+from proxrl.agents.losses import objective
+from proxrl.agents.networks import QNetwork
+from proxrl.agents.noisy import draw_noise
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed
-from proxrl.proximal import Proximal, distance
+from proxrl.proximal import distance
+from proxrl.proximal.rules import make_rule
 from proxrl.types import Batch
 
 PROBES_PER_SYNC = 10
@@ -36,7 +41,7 @@ class Update(NamedTuple):
 
     loss: float  # h(w), before the step
     mean_value: float  # mean Q(s, a; w) of the batch
-    priorities: Tensor  # |TD error| of each transition, [batch]
+    priorities: Tensor  # of each transition, [batch]: |TD error|, or the cross-entropy
     probe: Probe | None  # taken a few times between two syncs
     sync_distance: float | None  # ||theta_new - theta_old||, if the target was synced
 
@@ -44,9 +49,17 @@ class Update(NamedTuple):
 class Learner:
     """Online and target network, optimizer, and the rules that make the agent."""
 
-    def __init__(self, network: nn.Module, config: RunConfig, device: torch.device) -> None:
+    def __init__(
+        self,
+        network: QNetwork,
+        config: RunConfig,
+        device: torch.device,
+        noise: np.random.Generator | None = None,
+    ) -> None:
         self.online = network.to(device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
+        self.rule = make_rule(config)
+        self.updates = 0
         self._weights: list[Tensor] = list(self.online.parameters())
         self._anchor: list[Tensor] = list(self.target.parameters())
         adam = torch.optim.Adam(
@@ -55,37 +68,53 @@ class Learner:
             eps=config.learner.adam_epsilon,
             fused=device.type != "mps",
         )
-        self.optimizer = Proximal(adam, self._anchor, config.c)
-        self.updates = 0
+        self.optimizer = self.rule.around(adam, self._anchor)
         self._config = config
+        self._noise = noise  # for noisy layers, if there are any
         self._updates_per_sync = max(1, round(config.updates_per_sync))
         self._probe_period = max(1, self._updates_per_sync // PROBES_PER_SYNC)
 
-    def update(self, batch: Batch) -> Update:
-        """One pass of Algorithm 1's inner loop."""
+    def update(self, batch: Batch, proximal_batch: Batch | None = None) -> Update:
+        """One pass of Algorithm 1's inner loop; a proximal rule may have a batch of its own."""
         config = self._config.learner
-        with torch.no_grad():
-            chooser = self.online(batch.next_states) if config.double else None
-            targets = td_targets(batch, self.target(batch.next_states), chooser)
-
-        values = self.online(batch.states).gather(1, batch.actions[:, None]).squeeze(1)
-        losses = td_loss(values, targets, config.loss)
-        loss = losses.mean()
+        self.draw_noise(self.online, self.target)
+        losses, values, priorities = objective(
+            self.online, self.target, batch, config.double, config.loss
+        )
+        loss = (losses if batch.weights is None else batch.weights * losses).mean()
+        penalty = self.rule.penalty(self.online, self.target, proximal_batch or batch)
 
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        probe = self._probe(batch, values.detach())
+        (loss if penalty is None else loss + penalty).backward()
+        probe = self._probe(batch, values)
+        self._set_step_size()
+        self.rule.change_gradient(self._weights, self._anchor)
         self.optimizer.step()  # the proximal pull, then Adam
         self.updates += 1
         sync_distance = self._sync_target()
 
         return Update(
             loss=self._finite(loss.item(), values),
-            mean_value=values.detach().mean().item(),
-            priorities=(targets - values.detach()).abs(),
+            mean_value=values.mean().item(),
+            priorities=priorities,
             probe=probe,
             sync_distance=sync_distance,
         )
+
+    def draw_noise(self, *networks: QNetwork) -> None:
+        """New noise for noisy layers: before each action, and for both networks at each update."""
+        if self._noise is not None:
+            for network in networks:
+                draw_noise(network, self._noise)
+
+    def _set_step_size(self) -> None:
+        """alpha falls linearly to alpha' since the last sync, then starts again (Figure 6)."""
+        alpha, last = self._config.learner.learning_rate, self._config.learner.annealed_rate
+        if last is not None:
+            since_sync = self.updates % self._updates_per_sync
+            share = since_sync / max(1, self._updates_per_sync - 1)
+            for group in self.optimizer.param_groups:
+                group["lr"] = alpha + (last - alpha) * share
 
     def _sync_target(self) -> float | None:
         """theta <- w when due, or theta <- tau w + (1 - tau) theta after every update."""
@@ -94,11 +123,12 @@ class Learner:
             tau = self._config.target.tau
             moved = tau * distance(self._weights, self._anchor) if report else None
             torch._foreach_lerp_(self._anchor, [weight.detach() for weight in self._weights], tau)
-            return moved
-        if not report:
+        elif report:
+            moved = distance(self._weights, self._anchor)
+            torch._foreach_copy_(self._anchor, [weight.detach() for weight in self._weights])
+        else:
             return None
-        moved = distance(self._weights, self._anchor)
-        torch._foreach_copy_(self._anchor, [weight.detach() for weight in self._weights])
+        self.rule.synced(self._weights, self._anchor)
         return moved
 
     @torch.no_grad()
@@ -117,7 +147,7 @@ class Learner:
         config = self._config.learner
         raise RunFailed(
             f"the loss became {loss} at update {self.updates} "
-            f"(largest |Q| in the batch {values.detach().abs().max().item():.3g}, "
+            f"(largest |Q| in the batch {values.abs().max().item():.3g}, "
             f"learning rate {config.learning_rate:g}, loss {config.loss}): {ADVICE}"
         )
 
@@ -132,6 +162,7 @@ class Learner:
         for name, weight in self.online.named_parameters():
             for key, tensor in self.optimizer.state.get(weight, {}).items():
                 tensors[f"optimizer.{name}.{key}"] = tensor
+        tensors |= {f"rule.{name}": tensor for name, tensor in self.rule.state().items()}
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
     def load(self, tensors: dict[str, Tensor], updates: int) -> None:
@@ -148,6 +179,7 @@ class Learner:
                     key: _laid_out_like(weight, moment) for key, moment in moments.items()
                 }
         self.optimizer.load_state_dict(state)
+        self.rule.load(_below("rule.", tensors))
 
 
 def _laid_out_like(weight: Tensor, moment: Tensor) -> Tensor:

@@ -1,5 +1,8 @@
 """Networks from states [batch, stack, *observation] to action values [batch, actions].
 
+A network function makes the *body*, from states to plain numbers; `QNetwork` reads them as action
+values or as distributions of returns. Dueling streams and noisy layers fit any body.
+
 Images of 8-bit values are scaled to [0, 1] inside the network, so that the replay and the bus carry
 bytes. A stack of images becomes channels, last in memory: convolutions and their gradients are
 faster so on the CPU. Weights start as PyTorch's layers do, uniform within 1/sqrt(fan-in), from the
@@ -13,11 +16,50 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from proxrl.config import NetworkConfig
+from proxrl.agents.categorical import expected_values
+from proxrl.agents.noisy import make_noisy
+from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.types import ObservationSpec
 
 NetworkFunction = Callable[[ObservationSpec, int, tuple[int, ...]], nn.Module]
+EXPECTED = HeadConfig()
+
+
+class QNetwork(nn.Module):
+    """A body and its head: expected returns, or categorical ones; dueling or not."""
+
+    support: Tensor | None
+
+    def __init__(self, body: nn.Module, actions: int, head: HeadConfig, dueling: bool) -> None:
+        super().__init__()
+        self.body = body
+        self._rows = actions + int(dueling)
+        self._dueling = dueling
+        categorical = head.kind == "categorical"
+        self._atoms = head.atoms if categorical else 1
+        support = torch.linspace(head.v_min, head.v_max, head.atoms) if categorical else None
+        self.register_buffer("support", support, persistent=False)
+
+    @staticmethod
+    def body_outputs(actions: int, head: HeadConfig, dueling: bool) -> int:
+        """Numbers per state that the body must give."""
+        return (actions + int(dueling)) * (head.atoms if head.kind == "categorical" else 1)
+
+    def outputs(self, states: Tensor) -> Tensor:
+        """Action values [batch, actions], or logits [batch, actions, atoms]."""
+        outputs: Tensor = self.body(states)
+        if self.support is not None:
+            outputs = outputs.view(-1, self._rows, self._atoms)
+        if self._dueling:  # the first row is V, the others are A: Q = V + A - mean A
+            advantages = outputs[:, 1:]
+            outputs = outputs[:, :1] + advantages - advantages.mean(dim=1, keepdim=True)
+        return outputs
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Action values Q(s, .), [batch, actions]."""
+        outputs = self.outputs(states)
+        return outputs if self.support is None else expected_values(outputs, self.support)
 
 
 class Pixels(nn.Module):
@@ -43,13 +85,13 @@ class Features(nn.Module):
         return pixels.permute(0, 2, 3, 1).flatten(1)
 
 
-def nature(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+def nature(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
     """The Nature DQN network (Mnih et al. 2015): three convolutions, one dense layer of 512."""
     if len(spec.shape) < 2 or min(spec.shape[:2]) < 36:
         raise UserError(f"network nature needs images of 36 x 36 or more, not {spec.shape}")
     return _convolutional(
         spec,
-        actions,
+        outputs,
         hidden,
         nn.Conv2d(_channels(spec), 32, kernel_size=8, stride=4),
         nn.ReLU(inplace=True),
@@ -60,29 +102,30 @@ def nature(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.M
     )
 
 
-def minatar(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+def minatar(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
     """MinAtar's network (Young & Tian 2019): one 3 x 3 convolution, one dense layer of 128."""
     if len(spec.shape) < 2 or min(spec.shape[:2]) < 3:
         raise UserError(f"network minatar needs images of 3 x 3 or more, not {spec.shape}")
     return _convolutional(
-        spec, actions, hidden, nn.Conv2d(_channels(spec), 16, kernel_size=3), nn.ReLU(inplace=True)
+        spec, outputs, hidden, nn.Conv2d(_channels(spec), 16, kernel_size=3), nn.ReLU(inplace=True)
     )
 
 
-def mlp(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+def mlp(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
     """Dense layers on the flattened state."""
     inputs = spec.stack
     for side in spec.shape:
         inputs *= side
-    return nn.Sequential(nn.Flatten(), _Float(), *_dense(inputs, hidden, actions))
+    return nn.Sequential(nn.Flatten(), _Float(), *_dense(inputs, hidden, outputs))
 
 
 _registry: dict[str, NetworkFunction] = {"nature": nature, "minatar": minatar, "mlp": mlp}
 
 
 def register_network(name: str, function: NetworkFunction) -> None:
-    """Make `function(observation_spec, actions, hidden) -> nn.Module` known as `network.kind`.
+    """Make `function(observation_spec, outputs, hidden) -> nn.Module` known as `network.kind`.
 
+    `outputs` is the number of actions for a plain DQN, more for a categorical or dueling head.
     Networks stay in evaluation mode: dropout is off and batch statistics do not move, so that a
     value is a function of weights and state alone.
     """
@@ -90,27 +133,34 @@ def register_network(name: str, function: NetworkFunction) -> None:
 
 
 def build_network(
-    spec: ObservationSpec, actions: int, config: NetworkConfig, seed: int
-) -> nn.Module:
+    spec: ObservationSpec,
+    actions: int,
+    config: NetworkConfig,
+    seed: int,
+    head: HeadConfig = EXPECTED,
+) -> QNetwork:
     """The configured network, its weights drawn from `seed` and nothing else."""
     function = _function(config.kind, spec)
+    outputs = QNetwork.body_outputs(actions, head, config.dueling)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            network = function(spec, actions, config.hidden)
+            body = function(spec, outputs, config.hidden)
         except TypeError as error:
             raise UserError(f"network {config.kind} cannot be built: {error}") from None
-    if not isinstance(network, nn.Module):
-        raise UserError(f"network {config.kind} gives {network!r:.40}, not a torch.nn.Module")
-    network.eval()
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if not isinstance(body, nn.Module):
+        raise UserError(f"network {config.kind} gives {body!r:.40}, not a torch.nn.Module")
+    if config.noisy:
+        body = make_noisy(body, config.noisy_sigma)
+    body.eval()
+    body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     with torch.no_grad():
-        shape = tuple(network(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape)
-    if shape != (1, actions):
+        shape = tuple(body(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape)
+    if shape != (1, outputs):
         raise UserError(
-            f"network {config.kind} gives shape {shape} for one state, not (1, {actions})"
+            f"network {config.kind} gives shape {shape} for one state, not (1, {outputs})"
         )
-    return network
+    return QNetwork(body, actions, head, config.dueling)
 
 
 def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
@@ -130,12 +180,12 @@ def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
 
 
 def _convolutional(
-    spec: ObservationSpec, actions: int, hidden: tuple[int, ...], *layers: nn.Module
+    spec: ObservationSpec, outputs: int, hidden: tuple[int, ...], *layers: nn.Module
 ) -> nn.Module:
     pixels = nn.Sequential(Pixels(spec), *layers, Features())
     with torch.no_grad():
         features = pixels(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape[1]
-    return nn.Sequential(*pixels, *_dense(features, hidden, actions))
+    return nn.Sequential(*pixels, *_dense(features, hidden, outputs))
 
 
 def _dense(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[nn.Module]:

@@ -1,6 +1,7 @@
 """Experience: an append-only log on disk, and minibatches of n-step transitions drawn from it."""
 
+from proxrl.replay.gather import Gather
 from proxrl.replay.log import ReplayLog, log_nbytes
-from proxrl.replay.sampling import UniformReplay
+from proxrl.replay.sampling import PrioritisedReplay, Replay, UniformReplay
 
-__all__ = ["ReplayLog", "UniformReplay", "log_nbytes"]
+__all__ = ["Gather", "PrioritisedReplay", "Replay", "ReplayLog", "UniformReplay", "log_nbytes"]

@@ -1,80 +1,132 @@
-"""Minibatches: which steps, and one gather of their states into preallocated tensors."""
+"""Which transitions make a minibatch: any alike, or the surprising ones more often.
 
-import cv2
+Prioritised replay (Schaul et al. 2016), in proportion, as Dopamine's Rainbow:
+
+    P(i) = p_i^alpha / sum_k p_k^alpha,      weight_i = P(i)^-beta / max_batch P^-beta
+
+A new transition gets the largest priority seen so far.
+"""
+
+from typing import Protocol
+
 import numpy as np
 import torch
 
-from proxrl.replay.log import ReplayLog
-from proxrl.replay.nstep import n_step
+from proxrl.replay.gather import Gather
+from proxrl.replay.sumtree import SumTree
 from proxrl.types import Array, Batch
+
+SMALLEST = 1e-10  # added to every priority, so that none is forgotten
+
+
+class Replay(Protocol):
+    """What the training loop asks of either."""
+
+    def __len__(self) -> int:
+        """Complete transitions alive: those that can be drawn."""
+
+    def sample(self) -> Batch:
+        """A batch whose states are valid until the next one is drawn."""
+
+    def update(self, indices: Array, priorities: torch.Tensor) -> None:
+        """What the learner found of a batch's transitions."""
+
+    def arrays(self) -> dict[str, Array]:
+        """Copies of all that the log does not hold, for a checkpoint."""
+
+    def load(self, arrays: dict[str, Array]) -> None:
+        """Go on where `arrays` were taken."""
 
 
 class UniformReplay:
     """Every complete transition alive is equally likely, drawn with replacement."""
 
-    def __init__(
-        self,
-        log: ReplayLog,
-        batch_size: int,
-        n: int,
-        discount: float,
-        generator: np.random.Generator,
-        device: torch.device,
-    ) -> None:
-        self.log = log
-        self.generator = generator
-        self._batch_size = batch_size
-        self._discount = discount
-        self._window = np.arange(n)
-        self._device = device
-        self._frames = torch.from_numpy(log.frames).flatten(1)  # [slots, values]: shares memory
-        # Both states of every transition: as they are gathered, the stack outermost, and as
-        # convolutions like them, the stack innermost (channels last).
-        values, self._stack = self._frames.shape[1], log.spec.stack
-        states = (2 * batch_size, values, self._stack)
-        self._gathered = torch.empty((self._stack, *states[:2]), dtype=self._frames.dtype)
-        self._states = torch.empty(
-            states, dtype=self._frames.dtype, pin_memory=device.type == "cuda"
-        )
+    def __init__(self, gather: Gather, generator: np.random.Generator) -> None:
+        self._gather = gather
+        self._generator = generator
 
     def __len__(self) -> int:
-        """Complete transitions: all alive but the newest n - 1 of an episode still running."""
-        return max(0, self._complete() - self.log.oldest)
+        return max(0, self._gather.complete - self._gather.log.oldest)
 
     def sample(self) -> Batch:
-        """A batch whose states are valid until the next one is drawn."""
-        steps = self.generator.integers(self.log.oldest, self._complete(), self._batch_size)
-        return self.gather(steps)
+        oldest, end = self._gather.log.oldest, self._gather.complete
+        return self._gather(self._generator.integers(oldest, end, self._gather.batch_size))
 
-    def gather(self, steps: Array) -> Batch:
-        """The transitions that begin at these steps."""
-        windows = steps[:, None] + self._window  # [batch, n]
-        frames, actions, rewards, ages, ends = self.log.records(windows)
-        returns, discounts, spans = n_step(rewards, ends, self._discount)
-        first, age = frames[:, 0], ages[:, 0].astype(np.int64)
-        slots = self.log.stack_slots(
-            np.concatenate([first, first + spans]), np.concatenate([age, age + spans])
-        )  # [stack, 2 x batch]
-        states = self._gather(torch.from_numpy(slots.reshape(-1))).to(
-            self._device, non_blocking=True
+    def update(self, indices: Array, priorities: torch.Tensor) -> None:
+        """Nothing: all stay alike."""
+
+    def arrays(self) -> dict[str, Array]:
+        return {}
+
+    def load(self, arrays: dict[str, Array]) -> None:
+        pass
+
+
+class PrioritisedReplay:
+    """Complete transitions alive in proportion to a power of their priority, stratified."""
+
+    def __init__(
+        self,
+        gather: Gather,
+        generator: np.random.Generator,
+        priority_exponent: float,
+        importance_exponent: float,
+    ) -> None:
+        self._gather = gather
+        self._generator = generator
+        self._alpha, self._beta = priority_exponent, importance_exponent
+        self._tree = SumTree(gather.log.capacity)  # the leaf of a step is its number % capacity
+        self._largest = 1.0  # leaf seen
+        self._known = 0  # transitions below this number have had their first priority
+        self._forgotten = 0  # steps below this number have lost theirs
+
+    def __len__(self) -> int:
+        return max(0, self._gather.complete - self._gather.log.oldest)
+
+    def sample(self) -> Batch:
+        self._catch_up()
+        leaves = self._tree.draw(self._gather.batch_size, self._generator)
+        newest = self._gather.log.steps - 1
+        steps = newest - (newest - leaves) % self._gather.log.capacity
+        found = self._tree.leaves[leaves]
+        weights = (found.min() / found) ** self._beta
+        batch = self._gather(steps)
+        return batch._replace(
+            weights=torch.from_numpy(weights.astype(np.float32)).to(batch.returns.device)
         )
-        return Batch(
-            states=states[: self._batch_size],
-            actions=torch.from_numpy(actions[:, 0].astype(np.int64)).to(self._device),
-            returns=torch.from_numpy(returns).to(self._device),
-            discounts=torch.from_numpy(discounts).to(self._device),
-            next_states=states[self._batch_size :],
-            indices=steps,
-        )
 
-    def _gather(self, slots: torch.Tensor) -> torch.Tensor:
-        """States [2 x batch, stack, *observation], a view with the stack innermost in memory."""
-        into = self._gathered if self._stack > 1 else self._states
-        torch.index_select(self._frames, 0, slots, out=into.view(slots.numel(), -1))
-        if self._stack > 1:  # OpenCV interleaves several times faster than torch.stack
-            cv2.merge(list(self._gathered.numpy()), self._states.numpy())
-        return self._states.view(-1, *self.log.spec.shape, self._stack).movedim(-1, 1)
+    def update(self, indices: Array, priorities: torch.Tensor) -> None:
+        raw = priorities.detach().cpu().numpy().astype(np.float64)
+        leaves = (raw + SMALLEST) ** self._alpha
+        self._tree.set(indices % self._gather.log.capacity, leaves)
+        self._largest = max(self._largest, float(leaves.max()))
 
-    def _complete(self) -> int:
-        pending = min(len(self._window) - 1, self.log.running)
-        return self.log.steps - pending
+    def _catch_up(self) -> None:
+        """Bring the leaves up to what happened in the log since the last draw.
+
+        Transitions that became complete enter at the largest priority seen; the leaves of steps
+        not complete yet, and of steps that died before their leaf was taken over, become zero.
+        """
+        log, complete = self._gather.log, self._gather.complete
+        new = np.arange(max(self._known, log.oldest), complete)
+        waiting = np.arange(complete, log.steps)
+        dead = np.arange(max(self._forgotten, log.steps - log.capacity), log.oldest)
+        changed = np.concatenate([new, waiting, dead])
+        if len(changed):
+            weights = np.zeros(len(changed))
+            weights[: len(new)] = self._largest
+            self._tree.set(changed % log.capacity, weights)
+        self._known, self._forgotten = complete, log.oldest
+
+    def arrays(self) -> dict[str, Array]:
+        """Leaves as they are: what is caught up with later follows from the log."""
+        return {
+            "priorities": self._tree.leaves.copy(),
+            "largest_priority": np.array(self._largest),
+            "caught_up": np.array([self._known, self._forgotten]),
+        }
+
+    def load(self, arrays: dict[str, Array]) -> None:
+        self._tree.load(arrays["priorities"])
+        self._largest = float(arrays["largest_priority"])
+        self._known, self._forgotten = (int(number) for number in arrays["caught_up"])

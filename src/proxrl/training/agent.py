@@ -45,9 +45,8 @@ class Agent:
         arrays, state = checkpoint
         protocol = replace(config.protocol, life_loss_terminal=False)
         environment = make(config.env, protocol, pictures)
-        network = build_network(
-            environment.observation, environment.actions, config.network, config.seed
-        )
+        spec, actions = environment.observation, environment.actions
+        network = build_network(spec, actions, config.network, config.seed, config.head)
         network.load_state_dict(
             {
                 name.removeprefix("online."): torch.from_numpy(array)

@@ -16,9 +16,8 @@ from torch import nn
 from proxrl.agents.policy import epsilon_greedy
 from proxrl.config import RunConfig
 from proxrl.envs import Environment, Episodes, FrameStack
+from proxrl.training.streams import EVALUATION_STREAM
 from proxrl.types import Array
-
-TRAINING_STREAM, EVALUATION_STREAM, ACTING_STREAM, SAMPLING_STREAM = range(4)
 
 
 class Interrupted(Exception):

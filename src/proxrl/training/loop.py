@@ -16,22 +16,18 @@ import torch
 
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import build_network
+from proxrl.agents.noisy import silence
 from proxrl.agents.policy import epsilon_greedy, linear_epsilon
 from proxrl.config import RunConfig
 from proxrl.envs import Episodes, FrameStack, NotRestorable, make
-from proxrl.replay import ReplayLog, UniformReplay
+from proxrl.replay import Gather, PrioritisedReplay, Replay, ReplayLog, UniformReplay
 from proxrl.replay.log import NEW, LogState, is_whole
 from proxrl.training.checkpoint import Checkpointer
-from proxrl.training.evaluate import (
-    ACTING_STREAM,
-    SAMPLING_STREAM,
-    TRAINING_STREAM,
-    Evaluation,
-    evaluate,
-)
+from proxrl.training.evaluate import Evaluation, evaluate
 from proxrl.training.folder import RunFolder
 from proxrl.training.machine import describe_machine, prepare_process, resolve_device
 from proxrl.training.metrics import Interval, Journalist
+from proxrl.training.streams import TRAINING_STREAM, generators_of
 from proxrl.types import Array, End, TimeStep
 
 Checkpoint = tuple[dict[str, Array], dict[str, Any]]
@@ -64,10 +60,7 @@ class Run:
         )
         self.stack = FrameStack(spec)
 
-        self.generators = {
-            name: np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(stream,)))
-            for name, stream in (("acting", ACTING_STREAM), ("sampling", SAMPLING_STREAM))
-        }
+        self.generators = generators_of(config)
         # A log is named by the step it began at, so that a checkpoint never opens another's.
         rings = (spec, config.replay.capacity, config.checkpoint.period_steps)
         self.log_start: int = state.get("log_start", 0)
@@ -78,16 +71,14 @@ class Run:
         self.log = ReplayLog(
             folder.log(self.log_start), *rings, state["log"] if keeps_replay else None
         )
-        self.replay = UniformReplay(
-            self.log,
-            config.replay.batch_size,
-            config.replay.n_step,
-            config.learner.discount,
-            self.generators["sampling"],
-            self.device,
+        self.replay = self._make_replay()
+        self.proximal_replay = (
+            UniformReplay(self._make_gather(), self.generators["proximal"])
+            if config.proximal.own_batch
+            else None
         )
-        network = build_network(spec, environment.actions, config.network, config.seed)
-        self.learner = Learner(network, config, self.device)
+        network = build_network(spec, environment.actions, config.network, config.seed, config.head)
+        self.learner = Learner(network, config, self.device, self.generators.get("noise"))
 
         self.step = 0
         self.evaluated_step = 0
@@ -106,11 +97,24 @@ class Run:
         else:
             self._begin(self.episodes.begin())
 
+    def _make_gather(self) -> Gather:
+        rules, discount = self.config.replay, self.config.learner.discount
+        return Gather(self.log, rules.batch_size, rules.n_step, discount, self.device)
+
+    def _make_replay(self) -> Replay:
+        rules, generator = self.config.replay, self.generators["sampling"]
+        if rules.sampling == "uniform":
+            return UniformReplay(self._make_gather(), generator)
+        return PrioritisedReplay(
+            self._make_gather(), generator, rules.priority_exponent, rules.importance_exponent
+        )
+
     # ----------------------------------------------------------------------------------- the steps
 
     def advance(self) -> None:
         """One agent step, and the learning that is due after it (Algorithm 1)."""
         config = self.config
+        self.learner.draw_noise(self.learner.online)
         action = epsilon_greedy(
             self.learner.online,
             self.stack.state,
@@ -127,7 +131,14 @@ class Run:
 
         if self.step % config.learner.update_period_steps == 0 and self.is_warm:
             for _ in range(config.learner.updates_per_step):
-                self.interval.add_update(self.learner.update(self.replay.sample()))
+                self._learn()
+
+    def _learn(self) -> None:
+        batch = self.replay.sample()
+        own = None if self.proximal_replay is None else self.proximal_replay.sample()
+        update = self.learner.update(batch, own)
+        self.replay.update(batch.indices, update.priorities)
+        self.interval.add_update(update)
 
     @property
     def epsilon(self) -> float:
@@ -179,6 +190,7 @@ class Run:
 
     def evaluate(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Score the agent and write the interval's line."""
+        silence(self.learner.online)
         scored = evaluate(
             self.learner.online,
             self.evaluation_environment,
@@ -220,6 +232,7 @@ class Run:
         arrays: dict[str, Array] = {
             name: tensor.contiguous().numpy() for name, tensor in self.learner.state().items()
         }
+        arrays |= {f"replay.{name}": array for name, array in self.replay.arrays().items()}
         arrays["journal.actions"] = np.array(self.episodes.actions, dtype=np.int16)
         log = self.log.state()
         state = {
@@ -255,7 +268,7 @@ class Run:
         self.episode_return = state["episode_return"]
         for name, generator in self.generators.items():
             generator.bit_generator.state = state["generators"][name]
-        actions = arrays.pop("journal.actions")
+        actions = arrays["journal.actions"]
         self.learner.load(
             {name: torch.from_numpy(array) for name, array in arrays.items()}, state["updates"]
         )
@@ -270,6 +283,13 @@ class Run:
             self.episodes.number = state["episode"]
             self._begin(self.episodes.begin())
             return
+        self.replay.load(
+            {
+                name.removeprefix("replay."): array
+                for name, array in arrays.items()
+                if name.startswith("replay.")
+            }
+        )
         self._log_states = [state["previous_log"], state["log"]]
         self.log.protect(state["previous_log"])
         try:

@@ -11,7 +11,7 @@ import psutil
 import torch
 
 from proxrl.agents.learner import Learner
-from proxrl.agents.networks import build_network
+from proxrl.agents.networks import QNetwork, build_network
 from proxrl.agents.policy import action_values
 from proxrl.config import RunConfig
 from proxrl.envs import Environment, Episodes, make
@@ -22,6 +22,7 @@ from proxrl.training.machine import prepare_process, resolve_device
 from proxrl.types import Batch, ObservationSpec
 
 PROCESS_BYTES = 600_000_000  # Python, torch and their buffers, measured
+PRIORITY_BYTES = 8
 OTHER_FILES_BYTES = 10_000_000  # metrics, episodes, events
 CALIBRATION_UPDATES = 12
 CALIBRATION_STEPS = 100
@@ -49,11 +50,13 @@ def preflight(config: RunConfig, place: RunFolder, calibrate: bool) -> Preflight
     prepare_process(config.threads)
     environment = make(config.env, replace(config.protocol, life_loss_terminal=False))
     spec = environment.observation
-    network = build_network(spec, environment.actions, config.network, config.seed)
+    network = build_network(spec, environment.actions, config.network, config.seed, config.head)
     weights = sum(parameter.numel() * 4 for parameter in network.parameters())
+    prioritised = config.replay.sampling == "prioritised"
+    priorities = config.replay.capacity * PRIORITY_BYTES if prioritised else 0
     replay = log_nbytes(spec, config.replay.capacity, config.checkpoint.period_steps)
-    memory = PROCESS_BYTES + replay + 8 * weights
-    disk = replay + 3 * 4 * weights + OTHER_FILES_BYTES
+    memory = PROCESS_BYTES + replay + 8 * weights + 2 * priorities  # a copy while it is saved
+    disk = replay + _checkpoints(config) * (4 * weights + priorities) + OTHER_FILES_BYTES
     there = replay if place.replay.exists() else 0
     _require("memory", memory, psutil.virtual_memory().available)
     _require("disk", disk - there, shutil.disk_usage(_existing(place.path)).free)
@@ -61,6 +64,13 @@ def preflight(config: RunConfig, place: RunFolder, calibrate: bool) -> Preflight
     seconds = _seconds(config, network, environment, device, steps) if calibrate else None
     environment.close()
     return Preflight(memory, disk, seconds)
+
+
+def _checkpoints(config: RunConfig) -> int:
+    """How many there are at most: the newest two and the one being written, or all."""
+    if config.checkpoint.keep_all:
+        return 1 + -(-config.steps // config.checkpoint.period_steps)
+    return 3
 
 
 def _require(what: str, needed: int, available: int) -> None:
@@ -73,13 +83,13 @@ def _require(what: str, needed: int, available: int) -> None:
 
 def _seconds(
     config: RunConfig,
-    network: torch.nn.Module,
+    network: QNetwork,
     environment: Environment,
     device: torch.device,
     steps: int,
 ) -> float:
     still = config.override({"learner.learning_rate": 1e-12})  # only its time matters here
-    learner = Learner(network, still, device)
+    learner = Learner(network, still, device, np.random.default_rng(0))
     batch = _random_batch(environment.observation, environment.actions, config, device)
     learner.update(batch)
     update = _time_each(lambda: learner.update(batch), CALIBRATION_UPDATES)

@@ -1,14 +1,13 @@
 """The agents by name: one learner, told what to be.
 
-A preset is an agent (`dqn`, `dqn-pro`) in a family of environments (`atari`, `minatar`,
-`classic`). Within a family, DQN and DQN Pro differ in one value: `proximal.c`.
+A preset is an agent in a family of environments (`atari`, `minatar`, `classic`). Within a family
+an agent and its `-pro` twin differ in one value: `proximal.c`.
 
 Atari is the paper's Table 1. MinAtar follows Dopamine's MinAtar settings (Ceron & Castro 2021).
-c for MinAtar and classic control is chosen so that the pull per sync kappa is 1, as in the paper's
-DQN Pro when its period counts agent steps (docs/fidelity.md, 10).
+c for MinAtar and classic control is chosen so that the pull per sync kappa is the paper's when its
+period counts agent steps: 1 for DQN Pro, 2.5 for Rainbow Pro (docs/fidelity.md, 10).
 """
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +18,6 @@ from proxrl.config import (
     LearnerConfig,
     NetworkConfig,
     ProtocolConfig,
-    ProximalConfig,
     ReplayConfig,
     RunConfig,
     TargetConfig,
@@ -94,10 +92,44 @@ CLASSIC = RunConfig(
 
 FAMILIES = {"atari": ATARI, "minatar": MINATAR, "classic": CLASSIC}
 
-# agent -> family -> the paper's c-tilde
-AGENTS = {
-    "dqn": {"atari": math.inf, "minatar": math.inf, "classic": math.inf},
-    "dqn-pro": {"atari": 0.2, "minatar": 0.0625, "classic": 0.064},
+Settings = dict[str, dict[str, Any]]  # family -> what differs from it
+
+DQN: Settings = {"atari": {}, "minatar": {}, "classic": {}}
+
+# Dopamine's Rainbow: categorical, prioritised, 3-step. Its other parts are switches: see FULL.
+_THREE_PARTS = {"head.kind": "categorical", "replay.sampling": "prioritised", "replay.n_step": 3}
+RAINBOW: Settings = {
+    "atari": {
+        **_THREE_PARTS,
+        "learner.learning_rate": 6.25e-5,
+        "replay.capacity": 1_000_000,
+    },
+    "minatar": {**_THREE_PARTS, "head.v_min": -100.0, "head.v_max": 100.0},
+    "classic": {**_THREE_PARTS, "head.v_min": -100.0, "head.v_max": 100.0},
+}
+
+# All six parts of Hessel et al. (2018); noisy layers explore in place of epsilon.
+_OTHER_PARTS = {
+    "learner.double": True,
+    "network.dueling": True,
+    "network.noisy": True,
+    "exploration.final_epsilon": 0.0,
+    "exploration.decay_steps": 0,
+}
+FULL: Settings = {family: {**settings, **_OTHER_PARTS} for family, settings in RAINBOW.items()}
+
+
+def _pro(base: Settings, **c: float) -> Settings:
+    return {family: {**settings, "proximal.c": c[family]} for family, settings in base.items()}
+
+
+AGENTS: dict[str, Settings] = {
+    "dqn": DQN,
+    "dqn-pro": _pro(DQN, atari=0.2, minatar=0.0625, classic=0.064),
+    "rainbow": RAINBOW,
+    "rainbow-pro": _pro(RAINBOW, atari=0.05, minatar=0.025, classic=0.0256),
+    "rainbow-full": FULL,
+    "rainbow-full-pro": _pro(FULL, atari=0.05, minatar=0.025, classic=0.0256),
 }
 
 
@@ -117,7 +149,5 @@ def make(agent: str, env: str, overrides: dict[str, Any] | None = None, **top: A
     if agent not in AGENTS:
         raise UserError(f"unknown preset {agent!r}: choose from {', '.join(sorted(AGENTS))}")
     family = family_of(env)
-    config = replace(
-        FAMILIES[family], agent=agent, env=env, proximal=ProximalConfig(c=AGENTS[agent][family])
-    )
-    return config.override({**top, **(overrides or {})})
+    config = replace(FAMILIES[family], agent=agent, env=env)
+    return config.override({**AGENTS[agent][family], **top, **(overrides or {})})

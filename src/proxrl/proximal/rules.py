@@ -1,0 +1,121 @@
+"""What keeps the online weights w near the target's theta: the paper's pull and its alternatives.
+
+| rule       | what an update does                            | place in the paper      |
+|------------|------------------------------------------------|-------------------------|
+| parameters | w <- w + (alpha/c)(theta - w), apart from Adam | Algorithm 1, line 11    |
+| gradient   | grad h + (w - theta)/c, rescaled by Adam       | equation 6 as a loss    |
+| values     | h + (1/c) mean (Q(s, a; w) - Q(s, a; theta))^2 | appendix, "value space" |
+
+A rule is a class that acts where it needs to: on the loss, on the gradient, around the optimizer,
+at a sync. A rule of one's own needs nothing else: register it, or say `module:Rule`.
+"""
+
+import importlib
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from proxrl.config import RunConfig
+from proxrl.errors import UserError
+from proxrl.proximal.optimizer import Proximal
+from proxrl.types import Batch
+
+
+class Rule:
+    """The places of an update where a rule may act; this one does nothing (plain DQN)."""
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.c = config.c
+
+    def around(self, optimizer: Optimizer, anchor: list[Tensor]) -> Optimizer:
+        """The optimizer that will step, made once."""
+        return optimizer
+
+    def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
+        """A term to add to the loss."""
+        return None
+
+    def change_gradient(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
+        """After the backward pass, before the step."""
+
+    def synced(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
+        """After the target network moved."""
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint must keep for the next update to be the same."""
+        return {}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Go on where `state` was taken."""
+
+
+class Parameters(Rule):
+    """The paper's pull, decoupled from the optimizer's own step."""
+
+    def around(self, optimizer: Optimizer, anchor: list[Tensor]) -> Optimizer:
+        return Proximal(optimizer, anchor, self.c)
+
+
+class Gradient(Rule):
+    """grad of (1/2c) ||w - theta||^2 added to that of the loss, so that Adam rescales both.
+
+    A coefficient k on the squared distance is c = 1/(2k): 0.005 is c = 100.
+    """
+
+    @torch.no_grad()
+    def change_gradient(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
+        if math.isinf(self.c):
+            return
+        pairs = zip(weights, anchor, strict=True)
+        moving = [(w, w.grad, theta) for w, theta in pairs if w.grad is not None]
+        away = torch._foreach_sub([w for w, _, _ in moving], [theta for _, _, theta in moving])
+        torch._foreach_add_([grad for _, grad, _ in moving], away, alpha=1.0 / self.c)
+
+
+class Values(Rule):
+    """(1/c) mean (Q(s, a; w) - Q(s, a; theta))^2, over the action taken or all of a state's.
+
+    Q is the expected return for either head, so that c has the same unit.
+    """
+
+    def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
+        if math.isinf(self.c):
+            return None
+        with torch.no_grad():
+            anchored = target(batch.states)  # [batch, actions]
+        away: Tensor = online(batch.states) - anchored
+        if self.config.proximal.actions == "taken":
+            away = away.gather(1, batch.actions[:, None])
+        return away.square().mean() / self.c
+
+
+_rules: dict[str, Callable[[RunConfig], Rule]] = {
+    "parameters": Parameters,
+    "gradient": Gradient,
+    "values": Values,
+}
+
+
+def register_rule(name: str, rule: Callable[[RunConfig], Rule]) -> None:
+    """Make `rule(config) -> Rule` known as `proximal.rule`."""
+    _rules[name] = rule
+
+
+def make_rule(config: RunConfig) -> Rule:
+    """The configured rule."""
+    name = config.proximal.rule
+    if name in _rules:
+        return _rules[name](config)
+    if ":" in name:
+        module, attribute = name.split(":", 1)
+        try:
+            rule: Rule = getattr(importlib.import_module(module), attribute)(config)
+        except (ImportError, AttributeError) as error:
+            raise UserError(f"proximal.rule {name} cannot be imported: {error}") from None
+        return rule
+    known = ", ".join(_rules)
+    raise UserError(f"unknown proximal.rule {name}: choose from {known}, or say module:Rule")

@@ -1,0 +1,65 @@
+"""From step numbers to a minibatch: one gather of all states into preallocated tensors."""
+
+import cv2
+import numpy as np
+import torch
+
+from proxrl.replay.log import ReplayLog
+from proxrl.replay.nstep import n_step
+from proxrl.types import Array, Batch
+
+
+class Gather:
+    """Makes the n-step transitions of a log, `batch_size` at a time, in buffers of its own."""
+
+    def __init__(
+        self, log: ReplayLog, batch_size: int, n: int, discount: float, device: torch.device
+    ) -> None:
+        self.log = log
+        self.batch_size = batch_size
+        self._discount = discount
+        self._window = np.arange(n)
+        self._device = device
+        self._frames = torch.from_numpy(log.frames).flatten(1)  # [slots, values]: shares memory
+        # Both states of every transition: as they are gathered, the stack outermost, and as
+        # convolutions like them, the stack innermost (channels last).
+        values, self._stack = self._frames.shape[1], log.spec.stack
+        states = (2 * batch_size, values, self._stack)
+        self._gathered = torch.empty((self._stack, *states[:2]), dtype=self._frames.dtype)
+        self._states = torch.empty(
+            states, dtype=self._frames.dtype, pin_memory=device.type == "cuda"
+        )
+
+    @property
+    def complete(self) -> int:
+        """Transitions below this number are complete; a running episode's newest n - 1 wait."""
+        return self.log.steps - min(len(self._window) - 1, self.log.running)
+
+    def __call__(self, steps: Array) -> Batch:
+        """The transitions that begin at these steps; states are valid until the next call."""
+        windows = steps[:, None] + self._window  # [batch, n]
+        frames, actions, rewards, ages, ends = self.log.records(windows)
+        returns, discounts, spans = n_step(rewards, ends, self._discount)
+        first, age = frames[:, 0], ages[:, 0].astype(np.int64)
+        slots = self.log.stack_slots(
+            np.concatenate([first, first + spans]), np.concatenate([age, age + spans])
+        )  # [stack, 2 x batch]
+        states = self._gather(torch.from_numpy(slots.reshape(-1))).to(
+            self._device, non_blocking=True
+        )
+        return Batch(
+            states=states[: self.batch_size],
+            actions=torch.from_numpy(actions[:, 0].astype(np.int64)).to(self._device),
+            returns=torch.from_numpy(returns).to(self._device),
+            discounts=torch.from_numpy(discounts).to(self._device),
+            next_states=states[self.batch_size :],
+            indices=steps,
+        )
+
+    def _gather(self, slots: torch.Tensor) -> torch.Tensor:
+        """States [2 x batch, stack, *observation], a view with the stack innermost in memory."""
+        into = self._gathered if self._stack > 1 else self._states
+        torch.index_select(self._frames, 0, slots, out=into.view(slots.numel(), -1))
+        if self._stack > 1:  # OpenCV interleaves several times faster than torch.stack
+            cv2.merge(list(self._gathered.numpy()), self._states.numpy())
+        return self._states.view(-1, *self.log.spec.shape, self._stack).movedim(-1, 1)

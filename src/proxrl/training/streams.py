@@ -1,0 +1,32 @@
+"""Every random draw of a run: which generators there are, and the numbers that keep them apart.
+
+Each stream is a child of the run's seed. Episodes and evaluations derive generators of their own
+from theirs (`envs/journal.py`, `evaluate.py`); the others are drawn from as the run goes on, and a
+checkpoint holds their states.
+"""
+
+import numpy as np
+
+from proxrl.config import RunConfig
+
+(
+    TRAINING_STREAM,
+    EVALUATION_STREAM,
+    ACTING_STREAM,
+    SAMPLING_STREAM,
+    NOISE_STREAM,
+    PROXIMAL_STREAM,
+) = range(6)
+
+
+def generators_of(config: RunConfig) -> dict[str, np.random.Generator]:
+    """The generators that this run draws from, by name."""
+    streams = {"acting": ACTING_STREAM, "sampling": SAMPLING_STREAM}
+    if config.network.noisy:
+        streams["noise"] = NOISE_STREAM
+    if config.proximal.own_batch:
+        streams["proximal"] = PROXIMAL_STREAM
+    return {
+        name: np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(stream,)))
+        for name, stream in streams.items()
+    }
