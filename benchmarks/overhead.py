@@ -1,4 +1,4 @@
-"""What the pull costs: time per update, DQN Pro over DQN, on Atari's network and batch.
+"""What the pull costs: time per update, DQN Pro over DQN and Rainbow Pro over Rainbow, on Atari.
 
     python -m benchmarks.overhead [blocks]
 
@@ -21,14 +21,20 @@ UPDATES = 10  # per block
 
 
 def main() -> None:
-    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 120
     torch.set_num_threads(available_cores())
+    for agent in ("dqn", "rainbow"):
+        compare(agent, blocks)
+
+
+def compare(base: str, blocks: int) -> None:
     spec = ObservationSpec((84, 84), "uint8", 4, high=255.0)
     cpu = torch.device("cpu")
     learners = []
-    for agent in ("dqn", "dqn-pro"):
+    for agent in (base, f"{base}-pro"):
         config = presets.make(agent, "ALE/Breakout-v5")
-        learners.append(Learner(build_network(spec, 4, config.network, 0), config, cpu))
+        network = build_network(spec, 4, config.network, 0, config.head)
+        learners.append(Learner(network, config, cpu))
     batch = Batch(
         states=torch.randint(0, 255, (64, 4, 84, 84), dtype=torch.uint8),
         actions=torch.randint(0, 4, (64,)),
@@ -50,7 +56,7 @@ def main() -> None:
     medians = np.median(generator.choice(ratios, (2000, blocks)), axis=1)
     low, high = np.quantile(medians, [0.025, 0.975])
     print(
-        f"time per update, DQN Pro / DQN = {np.median(ratios):.3f} "
+        f"time per update, {base}-pro / {base} = {np.median(ratios):.3f} "
         f"(95% interval of the median {low:.3f} to {high:.3f}, {blocks} pairs of {UPDATES} updates)"
     )
 

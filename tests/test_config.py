@@ -48,13 +48,43 @@ def test_table_1_of_the_paper() -> None:
     assert {name: config[name] for name in table} == table
 
 
+def test_rainbow_is_dopamines_with_the_papers_batch() -> None:
+    """Claims C24, C25 and C27."""
+    config = flatten(presets.make("rainbow-pro", "ALE/Breakout-v5"))
+    table = {
+        "head.kind": "categorical",
+        "head.atoms": 51,
+        "head.v_min": -10.0,
+        "head.v_max": 10.0,
+        "replay.sampling": "prioritised",
+        "replay.priority_exponent": 0.5,
+        "replay.importance_exponent": 0.5,
+        "replay.n_step": 3,
+        "replay.capacity": 1_000_000,
+        "replay.warmup_steps": 20_000,
+        "replay.batch_size": 64,
+        "learner.learning_rate": 6.25e-5,
+        "learner.adam_epsilon": 1.5e-4,
+        "learner.double": False,
+        "network.dueling": False,
+        "network.noisy": False,
+        "target.period": 8_000,
+        "exploration.final_epsilon": 0.01,
+        "proximal.c": 0.05,
+    }
+    assert {name: config[name] for name in table} == table
+
+
 @pytest.mark.parametrize("env", ["ALE/Pong-v5", "MinAtar/Asterix-v1", "CartPole-v1"])
-def test_dqn_and_dqn_pro_differ_in_one_value(env: str) -> None:
-    dqn, pro = presets.make("dqn", env), presets.make("dqn-pro", env)
-    assert set(differences(dqn, pro)) == {"agent", "proximal.c"}
-    assert dqn.c == math.inf
-    assert dqn.pull_per_sync == 0.0
-    assert pro.pull_per_sync == pytest.approx(1.0)
+@pytest.mark.parametrize(
+    ("agent", "kappa"), [("dqn", 1.0), ("rainbow", 2.5), ("rainbow-full", 2.5)]
+)
+def test_an_agent_and_its_pro_differ_in_one_value(agent: str, kappa: float, env: str) -> None:
+    plain, pro = presets.make(agent, env), presets.make(f"{agent}-pro", env)
+    assert set(differences(plain, pro)) == {"agent", "proximal.c"}
+    assert plain.c == math.inf
+    assert plain.pull_per_sync == 0.0
+    assert pro.pull_per_sync == pytest.approx(kappa)
 
 
 def test_c_can_be_said_as_pull_per_sync() -> None:
@@ -84,6 +114,18 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"learner.update_period_steps": 0}, "at least 1"),
     ({"seed": -1}, r"in \[0, 2"),
     ({"protocol.max_episode_steps": 0}, "at least 1"),
+    ({"target.tau": 1.5}, r"in \(0, 1\]"),
+    ({"head.v_min": 10.0}, r"below head\.v_max = 10"),
+    ({"head.v_min": -math.inf}, "must be finite"),
+    ({"head.atoms": 1}, "at least 2"),
+    ({"replay.n_step": 0}, "at least 1"),
+    ({"replay.priority_exponent": -0.5}, r"in \[0, 1\]"),
+    ({"learner.annealed_rate": 0.0}, "must be positive"),
+    ({"learner.annealed_rate": 1e-5, "target.rule": "polyak"}, r"target\.rule = polyak has none"),
+    ({"proximal.c": -1.0, "proximal.rule": "values"}, "must be positive"),
+    ({"proximal.pull_per_sync": 1.0, "proximal.rule": "values"}, r"say proximal\.c"),
+    ({"proximal.own_batch": True}, "needs no batch"),
+    ({"network.noisy_sigma": -1.0}, "not negative"),
 ]
 
 

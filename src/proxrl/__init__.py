@@ -14,11 +14,21 @@ if TYPE_CHECKING:
     from proxrl.agents.networks import register_network
     from proxrl.config import RunConfig
     from proxrl.proximal import Proximal
+    from proxrl.proximal.rules import register_rule
     from proxrl.training import presets
     from proxrl.training.agent import Agent
     from proxrl.training.run import resume, train
 
-__all__ = ["Agent", "Proximal", "RunConfig", "presets", "register_network", "resume", "train"]
+__all__ = [
+    "Agent",
+    "Proximal",
+    "RunConfig",
+    "presets",
+    "register_network",
+    "register_rule",
+    "resume",
+    "train",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -26,6 +36,7 @@ _HOMES = {
     "Proximal": "proxrl.proximal",
     "RunConfig": "proxrl.config",
     "register_network": "proxrl.agents.networks",
+    "register_rule": "proxrl.proximal.rules",
     "resume": "proxrl.training.run",
     "train": "proxrl.training.run",
 }

@@ -16,6 +16,7 @@ from proxrl.agents.policy import action_values
 from proxrl.config import RunConfig
 from proxrl.envs import Environment, Episodes, make
 from proxrl.errors import UserError
+from proxrl.proximal.rules import make_rule
 from proxrl.replay import log_nbytes
 from proxrl.training.folder import RunFolder
 from proxrl.training.machine import prepare_process, resolve_device
@@ -51,6 +52,7 @@ def preflight(config: RunConfig, place: RunFolder, calibrate: bool) -> Preflight
     environment = make(config.env, replace(config.protocol, life_loss_terminal=False))
     spec = environment.observation
     network = build_network(spec, environment.actions, config.network, config.seed, config.head)
+    make_rule(config)  # or one line that says why not
     weights = sum(parameter.numel() * 4 for parameter in network.parameters())
     prioritised = config.replay.sampling == "prioritised"
     priorities = config.replay.capacity * PRIORITY_BYTES if prioritised else 0
