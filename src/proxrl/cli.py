@@ -347,6 +347,11 @@ def _one_line(box: str) -> str:
     """The message in tyro's box (title, message and hints, ruled apart), and its nearest option."""
     inside = "\n".join(line.strip("│╭╮╰╯ ") for line in box.splitlines())
     _, message, *hints = (" ".join(part.split()) for part in re.split("[─-]{4,}", inside))
+    message = re.sub(
+        r"invalid literal for int\(\) with base 10: ('[^']*')",
+        r"\1 is not a whole number (write 1_000_000, not 1e6)",
+        message,
+    )
     near = re.search(r"Perhaps you meant: (--\S+)", " ".join(hints))
     return f"{message}; did you mean {near.group(1)}?" if near else message
 

@@ -277,3 +277,37 @@ def test_an_environment_that_does_not_repeat_itself_is_named(tmp_path: Path) -> 
     assert len(named) == 1
     assert "proxrl-tests/Moody-v0" in named[0]
     assert newest(tmp_path / "run")[1]["step"] == 600
+
+
+class Crash(gymnasium.Env[Any, Any]):
+    """Fails in a way that nobody foresaw, after a while."""
+
+    observation_space = spaces.Box(-1, 1, (2,))
+    action_space = spaces.Discrete(2)
+    steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        if self.steps > 200:
+            raise KeyError("a fault of the environment's own")
+        return np.zeros(2, np.float32), 0.0, False, self.steps % 20 == 0, {}
+
+
+def test_an_unforeseen_fault_is_shown_as_a_failure(tmp_path: Path) -> None:
+    gymnasium.register("Crash-v0", Crash)
+    with pytest.raises(KeyError, match="of the environment's own"):
+        train(presets.make("dqn", "Crash-v0", {**SMALL, "steps": 400}), tmp_path / "run")
+    assert "KeyError" in RunFolder(tmp_path / "run").failure.read_text()
+
+
+def test_a_run_killed_before_it_could_tidy_is_tidied_by_the_next_resume(tmp_path: Path) -> None:
+    config = SCENARIOS["cartpole"].override({"steps": 300})
+    train(config, tmp_path / "run")
+    place = RunFolder(tmp_path / "run")
+    place.write_config(config.override({"checkpoint.keep_replay": False}))
+    assert place.replay.exists()
+    resume(tmp_path / "run")
+    assert not place.replay.exists()

@@ -48,6 +48,8 @@ def toy(observation: "spaces.Space[Any]", action: "spaces.Space[Any] | None" = N
         (spaces.Box(0, 255, (96, 96, 3), np.uint8), (96, 96, 3), "uint8"),
         (spaces.Box(0, 255, (40, 50), np.uint8), (40, 50), "uint8"),
         (spaces.Box(0, 255, (3, 40, 50), np.uint8), (40, 50, 3), "uint8"),
+        (spaces.Box(0, 1, (40, 50, 3)), (40, 50, 3), "float32"),
+        (spaces.Box(-np.inf, np.inf, (4, 5, 6)), (120,), "float32"),
     ],
 )
 def test_observations(space: "spaces.Space[Any]", shape: tuple[int, ...], dtype: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from proxrl.training.evaluate import protocol
 from proxrl.training.folder import RunFolder
 from proxrl.training.preflight import preflight
 from proxrl.training.run import resolved
+from proxrl.training.view import evaluate_run
 from tests.end_to_end.victim import SMALL
 
 SHORT = {**SMALL, "steps": 300, "evaluation.period_steps": 150}
@@ -120,8 +122,24 @@ def test_play_writes_a_video(
     cli.main(["play", str(folder), "--max-steps", "20"])
     assert "videos/step-300.mp4" in capsys.readouterr().out
     frames = imageio.imread(folder / "videos" / "step-300.mp4")
-    assert 5 < len(frames) <= 20
+    assert 5 < len(frames) <= 21
     assert frames.std() > 0, "a picture, not a blank"
+
+
+def test_a_gif_runs_at_the_speed_of_play_and_shows_the_end(cartpole: Path) -> None:
+    from PIL import Image
+
+    out = cartpole / "videos" / "episode.gif"
+    cli.main(["play", str(cartpole), "--out", str(out)])
+    steps = Agent.load(cartpole).evaluate(episodes=1).lengths[0]
+    with Image.open(out) as film:
+        shown = sum(_duration(film, number) for number in range(film.n_frames))
+    assert shown == (steps + 1) * 30, "30 ms a picture: GIFs count in hundredths of a second"
+
+
+def _duration(film: Any, number: int) -> float:
+    film.seek(number)
+    return float(film.info["duration"])
 
 
 def test_eval_stamps_the_protocol(cartpole: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,8 +156,29 @@ def test_runs_lists_progress_and_state(
     monkeypatch.setenv("COLUMNS", "200")
     cli.main(["runs", str(cartpole.parent)])
     out = capsys.readouterr().out
-    assert "300 / 300 (100%)" in out
+    assert "100% of 300" in out
     assert "finished" in out
+
+
+def test_runs_keeps_a_line_a_run_when_it_is_not_a_terminal(
+    cartpole: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    cli.main(["runs", str(cartpole.parent)])
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "CartPole-v1" in line]
+    assert "finished" in line
+
+
+def test_eval_that_cannot_be_written_down_is_refused_before_it_is_played(cartpole: Path) -> None:
+    taken = cartpole / "evaluations.jsonl"
+    before = taken.read_text() if taken.exists() else None
+    taken.unlink(missing_ok=True)
+    taken.mkdir()
+    with pytest.raises(UserError, match="cannot write to"):
+        evaluate_run(cartpole, episodes=10**9, epsilon=None)
+    taken.rmdir()
+    if before is not None:
+        taken.write_text(before)
 
 
 def test_preflight_says_memory_disk_and_time(tmp_path: Path) -> None:

@@ -165,7 +165,8 @@ def build_network(
 
 def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
     if kind == "auto":
-        kind = "mlp" if not spec.is_image else "nature" if min(spec.shape[:2]) >= 36 else "minatar"
+        side = min(spec.shape[:2]) if spec.is_image else 0
+        kind = "mlp" if side < 3 else "minatar" if side < 36 else "nature"
     if kind in _registry:
         return _registry[kind]
     if ":" in kind:

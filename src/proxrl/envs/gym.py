@@ -1,7 +1,8 @@
 """Any Gymnasium environment with discrete actions.
 
-uint8 arrays of two or three dimensions are images and stay as they are (channels last); every
-other observation (vectors, discrete states, dictionaries) becomes one float32 vector.
+uint8 and boolean arrays of two or three dimensions are images, and so are bounded floats of three;
+they stay as they are, channels last. Every other observation (vectors, discrete states,
+dictionaries) becomes one float32 vector.
 """
 
 from typing import Any
@@ -57,7 +58,8 @@ class Gym:
 
     def _observation(self, raw: Any) -> Array:
         if self._is_image:
-            image: Array = np.array(raw)  # a copy: some environments reuse one array
+            # A copy: some environments reuse one array.
+            image: Array = np.array(raw, dtype=self.observation.dtype)
             return image.transpose(1, 2, 0) if self._channels_first else image
         vector: Array = np.asarray(spaces.flatten(self._space, raw), dtype=np.float32)
         return vector
@@ -65,11 +67,14 @@ class Gym:
 
 def _image_layout(space: "spaces.Space[Any]") -> tuple[bool, bool]:
     """(is it an image, are its channels first)."""
-    if not isinstance(space, spaces.Box) or space.dtype not in (np.uint8, np.bool_):
+    if not isinstance(space, spaces.Box):
         return False, False
     shape = space.shape
     few_first = len(shape) == 3 and shape[0] in (1, 3, 4) and shape[2] not in (1, 3, 4)
-    return len(shape) in (2, 3), few_first
+    if space.dtype in (np.uint8, np.bool_):
+        return len(shape) in (2, 3), few_first
+    bounded = bool(np.isfinite(space.high).all()) and float(np.max(space.high)) > 0
+    return len(shape) == 3 and bounded and np.issubdtype(space.dtype, np.floating), few_first
 
 
 def _observation_spec(
@@ -80,7 +85,8 @@ def _observation_spec(
         shape = space.shape
         if _image_layout(space)[1]:
             shape = (*shape[1:], shape[0])
-        return ObservationSpec(shape, "uint8", stack, high=float(np.max(space.high)))
+        dtype = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
+        return ObservationSpec(shape, dtype, stack, high=float(np.max(space.high)))
     if not space.is_np_flattenable:
         raise UserError(f"{env} observes {space}, which cannot be made an array")
     return ObservationSpec((spaces.flatdim(space),), "float32", stack)

@@ -1,6 +1,7 @@
 """A trained agent, for use: `Agent.load(folder)`, `predict`, `evaluate`."""
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -39,7 +40,7 @@ class Agent:
         """The agent of a run folder's newest checkpoint; `pictures` if it will be filmed."""
         place = RunFolder(folder)
         config = place.config()
-        checkpoint = place.newest_checkpoint(say=print)
+        checkpoint = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
         if checkpoint is None:
             raise UserError(f"{place.path} has no checkpoint yet: train it first")
         arrays, state = checkpoint

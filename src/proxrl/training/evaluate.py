@@ -92,6 +92,8 @@ def evaluate(
             now = played.step(action)
             stack.push(now.observation)
             total += now.reward
+        if watch is not None:
+            watch(environment.render())
         returns.append(total)
         lengths.append(len(played.actions))
     return Evaluation(returns, lengths, protocol(config, episodes, epsilon))

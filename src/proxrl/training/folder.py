@@ -67,7 +67,7 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Alone in this folder, or a `UserError`; the system frees it when the process dies."""
-        with open(self.path / LOCK, "w") as file:
+        with open(self.path / LOCK, "a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -8,6 +8,7 @@ The first two belong to the run's bits: a checkpoint records their lengths, and 
 back. TensorBoard events (and Weights & Biases) repeat metrics.jsonl for the eye.
 """
 
+import hashlib
 import importlib
 import json
 import os
@@ -186,10 +187,11 @@ def _wandb_run(folder: Path, config: RunConfig) -> Any:
     if config.logging.wandb is None:
         return None
     wandb = importlib.import_module("wandb")
+    place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]  # names may repeat
     return wandb.init(
         project=config.logging.wandb,
         name=folder.name,
-        id=f"{folder.name}-{config.seed}",
+        id=f"{folder.name}-{place}",
         resume="allow",
         dir=str(folder),
         config=to_json(config),

@@ -26,6 +26,13 @@ PROCESS_BYTES = 600_000_000  # Python, torch and their buffers, measured
 PRIORITY_BYTES = 8
 OTHER_FILES_BYTES = 10_000_000  # metrics, episodes, events
 CALIBRATION_UPDATES = 12
+CGROUP_FILES = (  # (limit, usage) of version 2 and version 1
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+    ),
+)
 CALIBRATION_STEPS = 100
 
 
@@ -60,7 +67,7 @@ def preflight(config: RunConfig, place: RunFolder, calibrate: bool) -> Preflight
     memory = PROCESS_BYTES + replay + 8 * weights + 2 * priorities  # a copy while it is saved
     disk = replay + _checkpoints(config) * (4 * weights + priorities) + OTHER_FILES_BYTES
     there = replay if place.replay.exists() else 0
-    _require("memory", memory, psutil.virtual_memory().available)
+    _require("memory", memory, _available_memory())
     _require("disk", disk - there, shutil.disk_usage(_existing(place.path)).free)
     steps = config.steps - (place.newest_step() or 0)
     seconds = _seconds(config, network, environment, device, steps) if calibrate else None
@@ -135,6 +142,18 @@ def _random_batch(
         next_states=states[1],
         indices=np.arange(size),
     )
+
+
+def _available_memory() -> int:
+    """Bytes free on the machine, or within the limit of this container if that is less."""
+    free = [int(psutil.virtual_memory().available)]
+    for limit, used in CGROUP_FILES:
+        try:
+            left = int(Path(limit).read_text()) - int(Path(used).read_text())
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+        free.append(max(0, left))
+    return min(free)
 
 
 def _existing(path: Path) -> Path:

@@ -71,6 +71,8 @@ def resume(
     display = display or Silent()
     if config.steps <= (place.newest_step() or 0):
         display.say(f"{place.path} is finished: extend it with --steps")
+        with place.locked():
+            place.tidy(config)  # if it was killed just before it could
         return Agent.load(place.path)
     with place.locked():
         _take_off(config, place, display)
@@ -113,6 +115,11 @@ def _train(config: RunConfig, place: RunFolder, display: Display) -> Agent:
                 run.close()
         except (RunFailed, OSError, MemoryError) as error:
             raise _diagnosed(error, place) from error
+        except UserError:
+            raise
+        except Exception as error:  # of the environment's, the network's or ours: not foreseen
+            _leave_note(place, f"{type(error).__name__}: {error}")
+            raise
     place.tidy(config)
     return Agent.load(place.path)
 
@@ -170,6 +177,10 @@ def _diagnosed(error: Exception, place: RunFolder) -> Exception:
     line = f"{what}; {then}"
     if not isinstance(error, RunFailed):  # what diverged once diverges again: same bits
         line += f"; continue with: proxrl resume {place.path}"
+    _leave_note(place, line)
+    return RunFailed(line)
+
+
+def _leave_note(place: RunFolder, line: str) -> None:
     with suppress(OSError):  # on a full disk the line on the terminal has to do
         place.failure.write_text(line + "\n")
-    return RunFailed(line)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -18,12 +19,17 @@ from proxrl.types import Array
 
 VIDEO_HEIGHT = 420  # pixels, about
 MAX_FPS = 30
+WIDE = 200  # columns
 
 
 def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
     """Play, print, and append the result with its protocol to RUN/evaluations.jsonl."""
     console = Console()
     agent = Agent.load(folder)
+    try:  # before the work, not after it
+        file = open(folder / "evaluations.jsonl", "a")  # noqa: SIM115
+    except OSError as error:
+        raise UserError(f"cannot write to {error.filename}: {error.strerror}") from None
     with console.status(f"playing {episodes} episodes of {agent.config.env}"):
         scored = agent.evaluate(episodes, epsilon)
     spread = scored.standard_deviation
@@ -44,7 +50,7 @@ def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
         "lengths": scored.lengths,
         "protocol": scored.protocol,
     }
-    with open(folder / "evaluations.jsonl", "a") as file:
+    with file:
         file.write(json.dumps(line) + "\n")
 
 
@@ -59,7 +65,11 @@ def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: i
     out.parent.mkdir(parents=True, exist_ok=True)
     frames = 0
     fps = min(MAX_FPS, 60 // agent.config.protocol.frame_skip)
-    options: dict[str, Any] = {"fps": fps, "macro_block_size": 2} if out.suffix == ".mp4" else {}
+    options: dict[str, Any] = (
+        {"fps": fps, "macro_block_size": 2}
+        if out.suffix == ".mp4"
+        else {"duration": 1000 / fps, "loop": 0}  # milliseconds a frame, for ever
+    )
     writer: Any = imageio.get_writer(out, **options)
     with writer as film:
 
@@ -72,7 +82,7 @@ def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: i
             result = agent.evaluate(
                 episodes=1, epsilon=epsilon, watch=watch, stop=lambda: frames >= max_steps
             )
-            outcome = f"return {result.mean:g} in {frames:,} steps"
+            outcome = f"return {result.mean:g} in {result.lengths[0]:,} steps"
         except Interrupted:
             outcome = f"cut after {frames:,} steps"
     print(f"{out}: {outcome}")
@@ -91,10 +101,16 @@ def list_runs(folder: Path) -> None:
     rows = [_row(folder, path) for path in _run_folders(folder)]
     if not rows:
         raise UserError(f"{folder} holds no runs: train one with `proxrl train dqn-pro --env ...`")
-    table = Table("run", "env", "progress", "state", "last return", "steps/s", "last seen")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    for title in ("progress", "state", "return", "steps/s", "seen"):
+        table.add_column(title, no_wrap=title != "state", justify="left")
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:  # into a file or a pipe: a line a run, however long
+        console = Console(width=WIDE)
+    console.print(table)
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:
@@ -110,7 +126,7 @@ def _row(root: Path, path: Path) -> list[str]:
         config = place.config()
         metrics, speed = read_lines(path / METRICS), read_lines(path / SPEED)
     except (UserError, json.JSONDecodeError) as error:
-        return [name, "–", "–", f"unreadable: {error}", "–", "–", "–"]
+        return [name, "–", f"unreadable: {error}", "–", "–", "–"]
     step = max(place.newest_step() or 0, metrics[-1]["step"] if metrics else 0)
     running = place.is_locked()
     state = (
@@ -123,9 +139,8 @@ def _row(root: Path, path: Path) -> list[str]:
         else "stopped"
     )
     return [
-        name,
-        config.env,
-        f"{step:,} / {config.steps:,} ({step / config.steps:.0%})",
+        name if config.env.split("/")[-1] in name else f"{name} ({config.env})",
+        f"{step / config.steps:.0%} of {config.steps:,}",
         state,
         f"{metrics[-1]['eval/mean_return']:.1f}" if metrics else "–",
         f"{speed[-1]['steps_per_second']:,.0f}" if speed else "–",
