@@ -9,9 +9,12 @@ import torch
 
 from proxrl.agents.categorical import project
 from proxrl.agents.learner import Learner
+from proxrl.agents.losses import objective
 from proxrl.agents.networks import build_network
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed
+from proxrl.proximal import Proximal
+from proxrl.proximal.rules import Rule
 from proxrl.training import presets
 from proxrl.types import Batch, ObservationSpec
 
@@ -50,6 +53,20 @@ def batches(count: int, seed: int = 0) -> list[Batch]:
     ]
 
 
+def torch_adam(of: Learner) -> torch.optim.Adam:
+    """Torch's own Adam with the moments of this learner."""
+    run = of._config.learner
+    weights = list(of.online.parameters())
+    adam = torch.optim.Adam(weights, run.learning_rate, eps=run.adam_epsilon)
+    for weight, moments in zip(weights, of._adam.moments, strict=True):
+        adam.state[weight] = {
+            "step": moments.step.clone(),
+            "exp_avg": moments.mean.clone(),
+            "exp_avg_sq": moments.square.clone(),
+        }
+    return adam
+
+
 def online(of: Learner) -> torch.Tensor:
     return torch.nn.utils.parameters_to_vector(of.online.parameters()).detach()
 
@@ -62,14 +79,30 @@ def test_infinite_c_is_dqn_to_the_bit_after_2000_updates() -> None:
     plain, pro = learner(config()), learner(config(proximal__c=math.inf))
     none = learner(config(proximal__pull_per_sync=0.0))
     bare = learner(config())
-    bare.optimizer.c = math.inf
-    bare.optimizer.step = bare.optimizer.inner.step  # type: ignore[method-assign, assignment]
+    bare.rule = Rule(config())  # the rule that does nothing
     for batch in batches(2000):
         for each in (plain, pro, none, bare):
             each.update(batch)
     assert torch.equal(online(plain), online(pro))
     assert torch.equal(online(plain), online(none))
-    assert torch.equal(online(plain), online(bare)), "DQN is Adam alone, no wrapper left in it"
+    assert torch.equal(online(plain), online(bare)), "DQN is Adam alone, nothing left in it"
+
+
+def test_the_learners_step_is_the_drop_ins_to_the_bit() -> None:
+    """Our fused Adam and pull against `Proximal` around torch's own Adam, 200 updates."""
+    run = config(proximal__c=0.05)
+    each, twin = learner(run), learner(run)
+    rate, epsilon = run.learner.learning_rate, run.learner.adam_epsilon
+    adam = torch.optim.Adam(twin.online.parameters(), rate, eps=epsilon, fused=True)
+    optimizer = Proximal(adam, twin.target.parameters(), c=0.05)
+    for number, batch in enumerate(batches(200), start=1):
+        each.update(batch)
+        optimizer.zero_grad()
+        objective(twin.online, twin.target, batch, False, "squared").losses.mean().backward()
+        optimizer.step()
+        if number % 5 == 0:
+            twin.target.load_state_dict(twin.online.state_dict())
+    assert torch.equal(online(each), online(twin))
 
 
 def test_the_first_update_after_a_sync_is_dqns() -> None:
@@ -144,11 +177,12 @@ def test_an_update_by_hand() -> None:
     error = batch.returns + batch.discounts * bootstrap
     error = error - twin.online(batch.states)[rows, batch.actions]
     error.square().mean().backward()  # equation 5: no half
+    adam = torch_adam(twin)
     with torch.no_grad():
         strength = run.learner.learning_rate / 0.05
         for w, theta in zip(twin.online.parameters(), twin.target.parameters(), strict=True):
             w += strength * (theta - w)
-    twin.optimizer.inner.step()
+    adam.step()
     each.update(batch)
     torch.testing.assert_close(online(each), online(twin), rtol=0, atol=1e-7)
 
@@ -211,7 +245,7 @@ def test_a_categorical_update_by_hand() -> None:
     log_p = twin.online.outputs(batch.states)[rows, batch.actions].log_softmax(dim=1)
     losses = -(targets * log_p).sum(dim=1)
     (weights * losses).mean().backward()
-    twin.optimizer.step()
+    torch_adam(twin).step()
 
     update = each.update(batch._replace(weights=weights))
     torch.testing.assert_close(online(each), online(twin), rtol=0, atol=1e-7)
@@ -234,8 +268,8 @@ def test_double_rainbow_lets_the_online_network_choose() -> None:
 def rates(run: RunConfig, count: int) -> list[float]:
     each, seen = learner(run), []
     for batch in batches(count):
+        seen.append(each.learning_rate)
         each.update(batch)
-        seen.append(each.optimizer.param_groups[0]["lr"])
     return seen
 
 
@@ -305,3 +339,17 @@ def test_state_goes_on_to_the_bit() -> None:
         resumed.update(batch)
     assert torch.equal(online(whole), online(resumed))
     assert torch.equal(target(whole), target(resumed))
+
+
+def test_weights_without_a_gradient_stay_where_they_are() -> None:
+    """A frozen layer and one that is not used, as a network of one's own may have."""
+    run = config()
+    each = learner(run)
+    frozen = next(each.online.parameters())
+    before = frozen.detach().clone()
+    frozen.requires_grad_(False)
+    for batch in batches(3):
+        each.update(batch)
+    assert torch.equal(frozen, before)
+    assert each._adam.moments[0].step.item() == 0
+    assert each._adam.moments[1].step.item() == 3

@@ -4,7 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from proxrl.agents.networks import build_network, register_network
+from proxrl.agents.networks import (
+    SmallConvolution,
+    build_network,
+    register_network,
+    to_pixels,
+)
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.types import ObservationSpec
@@ -47,18 +52,33 @@ def test_auto_fits_the_observation(spec: ObservationSpec, first: tuple[int, ...]
 
 def test_images_are_scaled_to_one_inside_the_network() -> None:
     network = build_network(ATARI, 2, NetworkConfig("nature", (512,)), seed=0)
-    assert isinstance(network.body, nn.Sequential)
-    assert network.body[0](torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)).max() == 1.0
+    states = torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)
+    assert to_pixels(states, ATARI).max() == 1.0
+    assert torch.equal(network(states), network(states.clone())), "and the states are left alone"
 
 
 def test_channels_last_images_become_channels() -> None:
     spec = ObservationSpec((5, 6, 2), "uint8", stack=2, high=1.0)
     states = torch.arange(2 * 5 * 6 * 2).reshape(1, 2, 5, 6, 2).to(torch.uint8)
-    network = build_network(spec, 2, NetworkConfig("minatar", (8,)), seed=0)
-    assert isinstance(network.body, nn.Sequential)
-    pixels = network.body[0](states)
+    pixels = to_pixels(states, spec)
     assert pixels.shape == (1, 4, 5, 6)
     assert torch.equal(pixels[0, 3], states[0, 1, :, :, 1].float())
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 10, 10), (1, 7, 3, 5), (3, 1, 6, 4)])
+def test_a_small_convolution_is_torchs(shape: tuple[int, ...]) -> None:
+    """Values and gradients of one matrix product over patches, against conv2d and ReLU."""
+    layer = SmallConvolution(shape[1], 16, kernel_size=3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    pixels = torch.randn(shape)
+    ours = layer(pixels)
+    ours.square().sum().backward()
+    gradients = [parameter.grad.clone() for parameter in layer.parameters()]
+    layer.zero_grad()
+    theirs = nn.functional.conv2d(pixels, layer.weight, layer.bias).relu()
+    theirs.square().sum().backward()
+    torch.testing.assert_close(ours, theirs)
+    for mine, parameter in zip(gradients, layer.parameters(), strict=True):
+        torch.testing.assert_close(mine, parameter.grad, rtol=1e-4, atol=1e-4)
 
 
 def test_weights_follow_from_the_seed_alone() -> None:
@@ -93,7 +113,7 @@ def test_dueling_centres_the_advantages_and_adds_the_value(head: HeadConfig) -> 
     """With V's row zero and advantages of mean zero it is the plain network; V shifts all alike."""
     plain = build_network(VECTOR, 3, NetworkConfig(hidden=(8,)), 0, head)
     dueling = build_network(VECTOR, 3, NetworkConfig(hidden=(8,), dueling=True), 0, head)
-    mine, its = (list(network.body.children()) for network in (plain, dueling))
+    mine, its = ([*network.body.layers, network.body.last] for network in (plain, dueling))
     rows = head.atoms if head.kind == "categorical" else 1
     with torch.no_grad():
         for weight in (mine[-1].weight, mine[-1].bias):  # advantages of mean zero

@@ -78,5 +78,5 @@ def test_switches_make_a_difference(tmp_path: Path) -> None:
         )
         train(config, tmp_path / name)
         arrays, _ = newest(tmp_path / name)
-        found.add(arrays["online.body.2.weight"].tobytes())
+        found.add(arrays["online.body.layers.0.weight"].tobytes())
     assert len(found) == len(SWITCHES) + 1

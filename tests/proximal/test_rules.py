@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
+from proxrl.proximal import pull_
 from proxrl.proximal.rules import Gradient, Rule, Values, make_rule, register_rule
 from proxrl.training import presets
 from proxrl.types import Batch
@@ -92,12 +93,10 @@ def test_infinite_c_does_nothing(rule: str) -> None:
 
 
 class Doubling(Rule):
-    """An adaptive c, in a few lines: pulls by hand, half as strongly after each sync."""
+    """An adaptive c, in a few lines: the pull, half as strong after each sync."""
 
-    def change_gradient(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
-        rate = self.config.learner.learning_rate
-        with torch.no_grad():
-            torch._foreach_lerp_(weights, anchor, rate / self.c)
+    def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
+        pull_(weights, anchor, rate / self.c)
 
     def synced(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
         self.c *= 2

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from proxrl.agents.adam import Adam
 from proxrl.agents.losses import objective
 from proxrl.agents.networks import QNetwork
 from proxrl.agents.noisy import draw_noise
@@ -62,13 +63,7 @@ class Learner:
         self.updates = 0
         self._weights: list[Tensor] = list(self.online.parameters())
         self._anchor: list[Tensor] = list(self.target.parameters())
-        adam = torch.optim.Adam(
-            self._weights,
-            lr=config.learner.learning_rate,
-            eps=config.learner.adam_epsilon,
-            fused=device.type != "mps",
-        )
-        self.optimizer = self.rule.around(adam, self._anchor)
+        self._adam = Adam(self._weights, config.learner.adam_epsilon)
         self._config = config
         self._noise = noise  # for noisy layers, if there are any
         self._updates_per_sync = max(1, round(config.updates_per_sync))
@@ -84,12 +79,14 @@ class Learner:
         loss = (losses if batch.weights is None else batch.weights * losses).mean()
         penalty = self.rule.penalty(self.online, self.target, proximal_batch or batch)
 
-        self.optimizer.zero_grad(set_to_none=True)
+        for weight in self._weights:
+            weight.grad = None
         (loss if penalty is None else loss + penalty).backward()
         probe = self._probe(batch, values)
-        self._set_step_size()
+        alpha = self.learning_rate
         self.rule.change_gradient(self._weights, self._anchor)
-        self.optimizer.step()  # the proximal pull, then Adam
+        self.rule.change_weights(self._weights, self._anchor, alpha)  # the proximal pull
+        self._adam.step(alpha)
         self.updates += 1
         sync_distance = self._sync_target()
 
@@ -107,14 +104,14 @@ class Learner:
             for network in networks:
                 draw_noise(network, self._noise)
 
-    def _set_step_size(self) -> None:
-        """alpha falls linearly to alpha' since the last sync, then starts again (Figure 6)."""
+    @property
+    def learning_rate(self) -> float:
+        """alpha, or what has become of it since the last sync if it falls to alpha' (Figure 6)."""
         alpha, last = self._config.learner.learning_rate, self._config.learner.annealed_rate
-        if last is not None:
-            since_sync = self.updates % self._updates_per_sync
-            share = since_sync / max(1, self._updates_per_sync - 1)
-            for group in self.optimizer.param_groups:
-                group["lr"] = alpha + (last - alpha) * share
+        if last is None:
+            return alpha
+        since_sync = self.updates % self._updates_per_sync
+        return alpha + (last - alpha) * since_sync / max(1, self._updates_per_sync - 1)
 
     def _sync_target(self) -> float | None:
         """theta <- w when due, or theta <- tau w + (1 - tau) theta after every update."""
@@ -159,9 +156,7 @@ class Learner:
             raise RunFailed(f"the weights are not finite after update {self.updates}: {ADVICE}")
         tensors = {f"online.{name}": t for name, t in self.online.state_dict().items()}
         tensors |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
-        for name, weight in self.online.named_parameters():
-            for key, tensor in self.optimizer.state.get(weight, {}).items():
-                tensors[f"optimizer.{name}.{key}"] = tensor
+        tensors |= self._moments()
         tensors |= {f"rule.{name}": tensor for name, tensor in self.rule.state().items()}
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
@@ -170,22 +165,18 @@ class Learner:
         self.updates = updates
         self.online.load_state_dict(_below("online.", tensors))
         self.target.load_state_dict(_below("target.", tensors))
-        state = self.optimizer.state_dict()
-        state["state"] = {}
-        for number, (name, weight) in enumerate(self.online.named_parameters()):
-            moments = _below(f"optimizer.{name}.", tensors)
-            if moments:
-                state["state"][number] = {
-                    key: _laid_out_like(weight, moment) for key, moment in moments.items()
-                }
-        self.optimizer.load_state_dict(state)
+        for name, moment in self._moments().items():
+            moment.copy_(tensors[name])
         self.rule.load(_below("rule.", tensors))
 
-
-def _laid_out_like(weight: Tensor, moment: Tensor) -> Tensor:
-    """The moment in its weight's memory format (channels last), which fused Adam relies on."""
-    same_shape = moment.shape == weight.shape
-    return torch.empty_like(weight).copy_(moment).detach() if same_shape else moment
+    def _moments(self) -> dict[str, Tensor]:
+        """Adam's own tensors by the name of their weight."""
+        names = [name for name, _ in self.online.named_parameters()]
+        return {
+            f"adam.{name}.{kind}": tensor
+            for name, moments in zip(names, self._adam.moments, strict=True)
+            for kind, tensor in moments._asdict().items()
+        }
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -11,10 +11,12 @@ run's own seed.
 
 import importlib
 import itertools
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from proxrl.agents.categorical import expected_values
 from proxrl.agents.noisy import make_noisy
@@ -62,61 +64,110 @@ class QNetwork(nn.Module):
         return outputs if self.support is None else expected_values(outputs, self.support)
 
 
-class Pixels(nn.Module):
-    """States to float channels [batch, stack x channels, height, width] within [0, 1]."""
-
-    def __init__(self, spec: ObservationSpec) -> None:
-        super().__init__()
-        self._scale = 1.0 / spec.high
-        self._has_channels = len(spec.shape) == 3
-
-    def forward(self, states: Tensor) -> Tensor:
-        if self._has_channels:  # [batch, stack, height, width, channels]
-            states = states.permute(0, 1, 4, 2, 3).flatten(1, 2)
-        pixels = states.to(torch.float32, memory_format=torch.channels_last)
-        return pixels if self._scale == 1.0 else pixels.mul_(self._scale)
-
-
-class Features(nn.Module):
-    """[batch, channels, height, width] to vectors, channels innermost: the order in memory of
-    channels-last convolutions (and of Dopamine's networks), so that nothing is copied."""
+class Convolution(nn.Conv2d):
+    """A convolution and its ReLU."""
 
     def forward(self, pixels: Tensor) -> Tensor:
+        return super().forward(pixels).relu_()
+
+
+class SmallConvolution(nn.Conv2d):
+    """The same as one matrix product over all patches, stride 1: for images so small (MinAtar's)
+    that the set-up of a convolution costs more than its arithmetic."""
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        rows = pixels.permute(0, 2, 3, 1).contiguous()  # no copy: channels are last in memory
+        batch, height, width, channels = rows.shape
+        side = self.kernel_size[0]
+        out = (batch, height - side + 1, width - side + 1)
+        image, row, pixel, _ = rows.stride()
+        patches = rows.as_strided((*out, side, side * channels), (image, row, pixel, row, 1))
+        weight = self.weight.permute(0, 2, 3, 1).flatten(
+            1
+        )  # [out channels, side x side x channels]
+        found = functional.linear(patches.reshape(-1, weight.shape[1]), weight, self.bias).relu_()
+        return found.view(*out, -1).permute(0, 3, 1, 2)
+
+
+class ConvNet(nn.Module):
+    """Convolutions, then dense layers."""
+
+    def __init__(
+        self,
+        spec: ObservationSpec,
+        convolutions: list[nn.Conv2d],
+        hidden: tuple[int, ...],
+        outputs: int,
+    ) -> None:
+        super().__init__()
+        self._spec = spec
+        self.convolutions = nn.ModuleList(convolutions)
+        with torch.no_grad():
+            example = torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))
+            features = self._features(example).shape[1]
+        self.dense = Dense(features, hidden, outputs)
+
+    def forward(self, states: Tensor) -> Tensor:
+        outputs: Tensor = self.dense(self._features(states))
+        return outputs
+
+    def _features(self, states: Tensor) -> Tensor:
+        """Vectors with channels innermost: the order in memory of channels-last convolutions (and
+        of Dopamine's networks), so that nothing is copied."""
+        pixels = to_pixels(states, self._spec)
+        for convolution in self.convolutions:
+            pixels = convolution(pixels)
         return pixels.permute(0, 2, 3, 1).flatten(1)
+
+
+class Dense(nn.Module):
+    """Linear layers with ReLU between them, on flattened inputs."""
+
+    def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Linear(before, after) for before, after in itertools.pairwise((inputs, *hidden))
+        )
+        self.last = nn.Linear(hidden[-1] if hidden else inputs, outputs)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        values = inputs.flatten(1).float()
+        for layer in self.layers:
+            values = layer(values).relu_()
+        outputs: Tensor = self.last(values)
+        return outputs
+
+
+def to_pixels(states: Tensor, spec: ObservationSpec) -> Tensor:
+    """States to float channels [batch, stack x channels, height, width] within [0, 1]."""
+    if len(spec.shape) == 3:  # [batch, stack, height, width, channels]
+        states = states.permute(0, 1, 4, 2, 3).flatten(1, 2)
+    pixels = states.float() if spec.high == 1.0 else states * (1.0 / spec.high)
+    return pixels.contiguous(memory_format=torch.channels_last)
 
 
 def nature(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
     """The Nature DQN network (Mnih et al. 2015): three convolutions, one dense layer of 512."""
     if len(spec.shape) < 2 or min(spec.shape[:2]) < 36:
         raise UserError(f"network nature needs images of 36 x 36 or more, not {spec.shape}")
-    return _convolutional(
-        spec,
-        outputs,
-        hidden,
-        nn.Conv2d(_channels(spec), 32, kernel_size=8, stride=4),
-        nn.ReLU(inplace=True),
-        nn.Conv2d(32, 64, kernel_size=4, stride=2),
-        nn.ReLU(inplace=True),
-        nn.Conv2d(64, 64, kernel_size=3, stride=1),
-        nn.ReLU(inplace=True),
-    )
+    convolutions: list[nn.Conv2d] = [
+        Convolution(_channels(spec), 32, kernel_size=8, stride=4),
+        Convolution(32, 64, kernel_size=4, stride=2),
+        Convolution(64, 64, kernel_size=3, stride=1),
+    ]
+    return ConvNet(spec, convolutions, hidden, outputs)
 
 
 def minatar(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
     """MinAtar's network (Young & Tian 2019): one 3 x 3 convolution, one dense layer of 128."""
     if len(spec.shape) < 2 or min(spec.shape[:2]) < 3:
         raise UserError(f"network minatar needs images of 3 x 3 or more, not {spec.shape}")
-    return _convolutional(
-        spec, outputs, hidden, nn.Conv2d(_channels(spec), 16, kernel_size=3), nn.ReLU(inplace=True)
-    )
+    return ConvNet(spec, [SmallConvolution(_channels(spec), 16, kernel_size=3)], hidden, outputs)
 
 
 def mlp(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
     """Dense layers on the flattened state."""
-    inputs = spec.stack
-    for side in spec.shape:
-        inputs *= side
-    return nn.Sequential(nn.Flatten(), _Float(), *_dense(inputs, hidden, outputs))
+    return Dense(math.prod(spec.state_shape), hidden, outputs)
 
 
 _registry: dict[str, NetworkFunction] = {"nature": nature, "minatar": minatar, "mlp": mlp}
@@ -178,27 +229,6 @@ def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
         return function
     known = ", ".join(sorted(_registry))
     raise UserError(f"unknown network {kind}: choose from {known}, or say module:function")
-
-
-def _convolutional(
-    spec: ObservationSpec, outputs: int, hidden: tuple[int, ...], *layers: nn.Module
-) -> nn.Module:
-    pixels = nn.Sequential(Pixels(spec), *layers, Features())
-    with torch.no_grad():
-        features = pixels(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape[1]
-    return nn.Sequential(*pixels, *_dense(features, hidden, outputs))
-
-
-def _dense(inputs: int, hidden: tuple[int, ...], outputs: int) -> list[nn.Module]:
-    layers: list[nn.Module] = []
-    for before, after in itertools.pairwise((inputs, *hidden)):
-        layers += [nn.Linear(before, after), nn.ReLU(inplace=True)]
-    return [*layers, nn.Linear(hidden[-1] if hidden else inputs, outputs)]
-
-
-class _Float(nn.Module):
-    def forward(self, states: Tensor) -> Tensor:
-        return states.float()
 
 
 def _channels(spec: ObservationSpec) -> int:

@@ -32,5 +32,5 @@ def epsilon_greedy(
 def action_values(network: nn.Module, state: Array, device: torch.device) -> Tensor:
     """Q(s, .) of one state, [actions]."""
     with torch.inference_mode():
-        values: Tensor = network(torch.from_numpy(state).to(device)[None])[0]
+        values: Tensor = network(torch.from_numpy(state[None]).to(device))[0]
         return values

@@ -6,8 +6,8 @@
 | gradient   | grad h + (w - theta)/c, rescaled by Adam       | equation 6 as a loss    |
 | values     | h + (1/c) mean (Q(s, a; w) - Q(s, a; theta))^2 | appendix, "value space" |
 
-A rule is a class that acts where it needs to: on the loss, on the gradient, around the optimizer,
-at a sync. A rule of one's own needs nothing else: register it, or say `module:Rule`.
+A rule is a class that acts where it needs to: on the loss, on the gradient, on the weights, at a
+sync. A rule of one's own needs nothing else: register it, or say `module:Rule`.
 """
 
 import importlib
@@ -16,11 +16,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
 
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
-from proxrl.proximal.optimizer import Proximal
+from proxrl.proximal.pull import pull_, pull_strength
 from proxrl.types import Batch
 
 
@@ -31,16 +30,15 @@ class Rule:
         self.config = config
         self.c = config.c
 
-    def around(self, optimizer: Optimizer, anchor: list[Tensor]) -> Optimizer:
-        """The optimizer that will step, made once."""
-        return optimizer
-
     def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
         """A term to add to the loss."""
         return None
 
     def change_gradient(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
         """After the backward pass, before the step."""
+
+    def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
+        """With the gradient taken, before the optimizer's step of learning rate `rate`."""
 
     def synced(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
         """After the target network moved."""
@@ -56,8 +54,8 @@ class Rule:
 class Parameters(Rule):
     """The paper's pull, decoupled from the optimizer's own step."""
 
-    def around(self, optimizer: Optimizer, anchor: list[Tensor]) -> Optimizer:
-        return Proximal(optimizer, anchor, self.c)
+    def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
+        pull_(weights, anchor, pull_strength(rate, self.c))
 
 
 class Gradient(Rule):

@@ -6,9 +6,13 @@ A transition from step t spans k steps, k = n or fewer where its episode ends:
     discount = gamma^k, or 0 if step t+k-1 terminated (a truncated episode still bootstraps)
 """
 
+import functools
+
 import numpy as np
 
 from proxrl.types import Array, End
+
+NO, TERMINATED = int(End.NO), int(End.TERMINATED)  # NumPy compares plain integers much faster
 
 
 def n_step(rewards: Array, ends: Array, discount: float) -> tuple[Array, Array, Array]:
@@ -16,13 +20,19 @@ def n_step(rewards: Array, ends: Array, discount: float) -> tuple[Array, Array, 
 
     What stands in a window after its first end belongs to other episodes and is ignored.
     """
-    n = rewards.shape[1]
-    ended = np.cumsum(ends != End.NO, axis=1)  # [batch, n]
-    counts = np.ones_like(ended, dtype=bool)
-    counts[:, 1:] = ended[:, :-1] == 0  # a step counts if no step before it ended
+    batch, n = rewards.shape
+    powers = _powers(discount, n)
+    counts = np.ones((batch, n), dtype=bool)  # a step counts if no step before it ended
+    np.logical_and.accumulate(ends[:, :-1] == NO, axis=1, out=counts[:, 1:])
     spans = counts.sum(axis=1)  # k
-    powers = (discount ** np.arange(n)).astype(np.float32)
-    returns = np.where(counts, rewards * powers, np.float32(0)).sum(axis=1, dtype=np.float32)
-    last = ends[np.arange(len(ends)), spans - 1]
-    discounts = np.where(last == End.TERMINATED, 0.0, discount**spans).astype(np.float32)
+    returns = np.where(counts, rewards * powers[:n], np.float32(0)).sum(axis=1)
+    last = ends[np.arange(batch), spans - 1]
+    discounts = np.where(last == TERMINATED, np.float32(0), powers[spans])
     return returns, discounts, spans
+
+
+@functools.lru_cache
+def _powers(discount: float, n: int) -> Array:
+    """gamma^0 ... gamma^n."""
+    powers: Array = (discount ** np.arange(n + 1)).astype(np.float32)
+    return powers
