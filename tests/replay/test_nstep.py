@@ -40,14 +40,3 @@ def test_one_step_is_the_reward_to_the_bit(rewards: list[float], discount: float
     assert np.array_equal(returns, column[:, 0])
     assert np.array_equal(discounts, np.full(len(rewards), discount, np.float32))
     assert (spans == 1).all()
-
-
-def test_one_step_is_the_reward_and_the_discount_to_the_bit() -> None:
-    generator = np.random.default_rng(0)
-    rewards = generator.normal(size=(500, 1)).astype(np.float32)
-    ends = generator.integers(0, 3, (500, 1)).astype(np.uint8)
-    returns, discounts, spans = n_step(rewards, ends, 0.99)
-    assert returns.tobytes() == rewards[:, 0].tobytes()
-    one_step = np.where(ends[:, 0] == End.TERMINATED, np.float32(0), np.float32(0.99))
-    assert discounts.tobytes() == one_step.astype(np.float32).tobytes()
-    assert (spans == 1).all()
