@@ -8,9 +8,11 @@ wrappers (Gymnasium's, which reads grayscale screens from the emulator). Explora
 value for both, so that both ask their network at every step.
 """
 
+import atexit
 import cProfile
 import json
 import pstats
+import shutil
 import sys
 import tempfile
 import time
@@ -34,10 +36,10 @@ SETTLE = 200  # agent steps with updates before the clock starts
 CAPACITY = 50_000
 
 
-def time_proxrl(suite: str, threads: int) -> Callable[[], float]:
-    """Prepared up to the point where the clock starts."""
+def warm_run(agent: str, suite: str, threads: int) -> Run:
+    """A run past its warm-up, exploring as little as it ever will, in a folder that goes away."""
     config = presets.make(
-        "dqn-pro",
+        agent,
         ENVS[suite],
         {
             "replay.capacity": CAPACITY,
@@ -48,11 +50,19 @@ def time_proxrl(suite: str, threads: int) -> Callable[[], float]:
             "threads": threads,
         },
     )
-    folder = RunFolder(tempfile.mkdtemp(prefix="proxrl-bench-") + "/run")
+    place = tempfile.mkdtemp(prefix="proxrl-bench-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    folder = RunFolder(place)
     folder.write_config(config)
     run = Run(config, folder)
     while run.step < WARMUP[suite] + SETTLE:
         run.advance()
+    return run
+
+
+def time_proxrl(suite: str, threads: int) -> Callable[[], float]:
+    """Prepared up to the point where the clock starts."""
+    run = warm_run("dqn-pro", suite, threads)
 
     def timed() -> float:
         start, first = time.perf_counter(), run.step

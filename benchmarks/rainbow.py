@@ -8,17 +8,14 @@ update.
 """
 
 import sys
-import tempfile
 import time
 from statistics import median
 
 import numpy as np
 import torch
 
-from benchmarks.peers import CAPACITY, SETTLE, WARMUP
+from benchmarks.peers import warm_run
 from proxrl.replay.sumtree import SumTree
-from proxrl.training import presets
-from proxrl.training.folder import RunFolder
 from proxrl.training.loop import Run
 from proxrl.training.machine import available_cores
 
@@ -26,30 +23,12 @@ STEPS = 200  # of each agent per round
 LEAVES, BATCH = 1_000_000, 64
 
 
-def warm_run(agent: str) -> Run:
-    """A run past its warm-up, exploring as little as it ever will."""
-    settings = {
-        "replay.capacity": CAPACITY,
-        "replay.warmup_steps": WARMUP["atari"],
-        "exploration.decay_steps": 0,
-        "logging.tensorboard": False,
-        "evaluation.period_steps": 10**9,
-        "checkpoint.period_steps": 10**6,
-        "threads": available_cores(),
-    }
-    config = presets.make(agent, "ALE/Breakout-v5", settings)
-    folder = RunFolder(tempfile.mkdtemp(prefix="proxrl-bench-") + "/run")
-    folder.write_config(config)
-    run = Run(config, folder)
-    while run.step < WARMUP["atari"] + SETTLE:
-        run.advance()
-    return run
-
-
 def seconds_for(run: Run, steps: int) -> float:
     start = time.perf_counter()
     for _ in range(steps):
         run.advance()
+        if run.checkpoint_is_due:
+            run.save()
     return time.perf_counter() - start
 
 
@@ -82,7 +61,7 @@ def main() -> None:
     torch.set_num_threads(available_cores())
     tree = tree_milliseconds()
     print(f"sum tree of {LEAVES:,} leaves: draw {BATCH} and set {BATCH}: {tree:.3f} ms (limit 0.5)")
-    runs = {agent: warm_run(agent) for agent in ("dqn", "rainbow")}
+    runs = {agent: warm_run(agent, "atari", available_cores()) for agent in ("dqn", "rainbow")}
     steps_ratio(runs, rounds)
     learner, replay = runs["rainbow"].learner, runs["rainbow"].replay
     updates = []

@@ -28,7 +28,7 @@ def checkpoint_pause(repeats: int = 7) -> None:
         {"logging.tensorboard": False, "threads": available_cores()},
     )
     with tempfile.TemporaryDirectory(prefix="proxrl-bench-") as place:
-        folder = RunFolder(Path(place) / "run")
+        folder = RunFolder(place)
         folder.write_config(config)
         run = Run(config, folder)
         generator = np.random.default_rng(0)
