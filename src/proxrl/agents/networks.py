@@ -65,28 +65,27 @@ class QNetwork(nn.Module):
 
 
 class Convolution(nn.Conv2d):
-    """A convolution and its ReLU."""
+    """A convolution and its ReLU on images [batch, height, width, channels]."""
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        return super().forward(pixels).relu_()
+    def forward(self, images: Tensor) -> Tensor:
+        return super().forward(images.permute(0, 3, 1, 2)).relu_().permute(0, 2, 3, 1)
 
 
 class SmallConvolution(nn.Conv2d):
     """The same as one matrix product over all patches, stride 1: for images so small (MinAtar's)
     that the set-up of a convolution costs more than its arithmetic."""
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        rows = pixels.permute(0, 2, 3, 1).contiguous()  # no copy: channels are last in memory
-        batch, height, width, channels = rows.shape
+    def forward(self, images: Tensor) -> Tensor:
+        batch, height, width, channels = images.shape
         side = self.kernel_size[0]
         out = (batch, height - side + 1, width - side + 1)
-        image, row, pixel, _ = rows.stride()
-        patches = rows.as_strided((*out, side, side * channels), (image, row, pixel, row, 1))
+        image, row, pixel, _ = images.stride()
+        patches = images.as_strided((*out, side, side * channels), (image, row, pixel, row, 1))
         weight = self.weight.permute(0, 2, 3, 1).flatten(
             1
         )  # [out channels, side x side x channels]
-        found = functional.linear(patches.reshape(-1, weight.shape[1]), weight, self.bias).relu_()
-        return found.view(*out, -1).permute(0, 3, 1, 2)
+        found = functional.linear(patches.reshape(-1, weight.shape[1]), weight, self.bias)
+        return found.relu_().view(*out, -1)
 
 
 class ConvNet(nn.Module):
@@ -114,10 +113,10 @@ class ConvNet(nn.Module):
     def _features(self, states: Tensor) -> Tensor:
         """Vectors with channels innermost: the order in memory of channels-last convolutions (and
         of Dopamine's networks), so that nothing is copied."""
-        pixels = to_pixels(states, self._spec)
+        images = to_images(states, self._spec)
         for convolution in self.convolutions:
-            pixels = convolution(pixels)
-        return pixels.permute(0, 2, 3, 1).flatten(1)
+            images = convolution(images)
+        return images.flatten(1)
 
 
 class Dense(nn.Module):
@@ -138,12 +137,15 @@ class Dense(nn.Module):
         return outputs
 
 
-def to_pixels(states: Tensor, spec: ObservationSpec) -> Tensor:
-    """States to float channels [batch, stack x channels, height, width] within [0, 1]."""
+def to_images(states: Tensor, spec: ObservationSpec) -> Tensor:
+    """States to floats within [0, 1], [batch, height, width, stack x channels], in this order in
+    memory (as the replay gives them)."""
     if len(spec.shape) == 3:  # [batch, stack, height, width, channels]
-        states = states.permute(0, 1, 4, 2, 3).flatten(1, 2)
-    pixels = states.float() if spec.high == 1.0 else states * (1.0 / spec.high)
-    return pixels.contiguous(memory_format=torch.channels_last)
+        images = states[:, 0] if spec.stack == 1 else states.permute(0, 2, 3, 1, 4).flatten(3)
+    else:
+        images = states.permute(0, 2, 3, 1)
+    images = images.float() if spec.high == 1.0 else images * (1.0 / spec.high)
+    return images.contiguous()
 
 
 def nature(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
