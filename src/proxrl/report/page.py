@@ -268,7 +268,11 @@ def _games_table(findings: Findings) -> str:
     study = findings.study
     heads = ["game", *(block.name for block in study.blocks)]
     for one in findings.main_comparisons:
-        heads += [f"gain of {one.pro.name}", "gain in area", "P(improvement)"]
+        heads += [
+            f"{one.pro.name} gain",
+            f"{one.pro.name} area gain",
+            f"P({one.pro.name} > {one.base.name})",
+        ]
     means = [nanmean(block.final) for block in study.blocks]
     errors = [standard_error(block.final) for block in study.blocks]
     counts = [(~np.isnan(block.final)).sum(axis=0) for block in study.blocks]

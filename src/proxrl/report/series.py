@@ -103,7 +103,10 @@ def partner(series: Series, all_series: Sequence[Series]) -> Series | None:
 def _of_one_agent(agent: str, colours: tuple[str, str], runs: list[Run]) -> dict[Series, list[Run]]:
     settings = [agent_settings(run.asked) for run in runs]
     names = dict.fromkeys(name for one in settings for name in one)
-    varied = tuple(name for name in names if len({one.get(name) for one in settings}) > 1)
+    # a setting that one target rule has and the other lacks is told by the rule alone
+    varied = tuple(
+        name for name in names if len({one[name] for one in settings if name in one}) > 1
+    )
     kinds: dict[tuple[Any, ...], list[int]] = {}
     for number, one in enumerate(settings):
         kinds.setdefault(tuple(one.get(name) for name in varied), []).append(number)
@@ -138,14 +141,17 @@ def _preset(agent: str, env: str) -> dict[str, Any]:
 
 
 def _labels(varied: dict[str, Any]) -> list[str]:
-    if varied.get("target.tau") is not None:
-        varied.pop("target.rule", None)
-    polyak = varied.get("target.tau") is not None
-    return [
-        ("Polyak " if name == "target.tau" and polyak else "") + f"{SHORT.get(name, name)} {value}"
-        for name, value in ((name, shown(value)) for name, value in varied.items())
-        if value
-    ]
+    """period 2,000, or Polyak and τ 0.05: a rule that a period implies goes without saying."""
+    labels = []
+    for name, value in varied.items():
+        if value is None:
+            continue
+        if name == "target.rule":
+            if value == "polyak" or varied.get("target.period") is None:
+                labels.append({"polyak": "Polyak"}.get(value, value))
+        else:
+            labels.append(f"{SHORT.get(name, name)} {shown(value)}")
+    return labels
 
 
 def shown(value: Any) -> str:

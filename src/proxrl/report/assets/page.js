@@ -101,7 +101,7 @@
         const left = column * (width + gap), top = 1 - row * (tall + rgap);
         shape["xaxis" + n] = axis({ domain: [left, left + width], anchor: "y" + n, nticks: 6,
           ...(plot.options.range ? { range: plot.options.range } : {}) });
-        shape["yaxis" + n] = axis({ domain: [top - tall, top], anchor: "x" + n, autorange: "reversed",
+        shape["yaxis" + n] = axis({ domain: [top - tall, top], anchor: "x" + n, range: [count - 0.5, -0.5],
           showticklabels: column === 0, ticks: "", gridcolor: "rgba(0,0,0,0)", type: "category" });
         if (panel.title) shape.annotations.push({ text: `<b>${panel.title}</b>`, showarrow: false,
           xref: "paper", yref: "paper", x: left, y: top, xanchor: "left", yanchor: "bottom" });
@@ -143,7 +143,8 @@
       return [[bar, dots], layout(90 + 17 * final.x.length, {
         xaxis: axis({ tickvals: ticks.map(bend), ticktext: ticks.map((t) => `${Math.round(100 * t)}%`),
           side: "top", zeroline: true, zerolinecolor: css("--muted") }),
-        yaxis: axis({ type: "category", ticks: "", gridcolor: "rgba(0,0,0,0)", dtick: 1, tickfont: { size: 11 } }),
+        yaxis: axis({ type: "category", ticks: "", gridcolor: "rgba(0,0,0,0)", dtick: 1, tickfont: { size: 11 },
+          range: [-0.7, final.x.length - 0.3] }),
         bargap: 0.25, margin: { l: 20, r: 14, t: 44, b: 14 } })];
     },
 
@@ -153,9 +154,10 @@
         marker: { color: colour(line), size: 7 },
         hovertemplate: `<b>%{y}</b><br>${line.name}: %{x:.3f}<extra></extra>` })),
       layout(110 + 17 * lines[0].x.length, { showlegend: true,
-        legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom", yref: "paper", pad: 30 },
+        legend: { orientation: "h", x: 0, y: 1, yanchor: "bottom" },
         xaxis: axis({ rangemode: "tozero" }),
-        yaxis: axis({ type: "category", ticks: "", dtick: 1, tickfont: { size: 11 } }),
+        yaxis: axis({ type: "category", ticks: "", dtick: 1, tickfont: { size: 11 },
+          range: [-0.7, lines[0].x.length - 0.3] }),
         shapes: [{ type: "line", yref: "paper", y0: 0, y1: 1, x0: plot.options.reference,
           x1: plot.options.reference, line: { color: css("--muted"), width: 1, dash: "dash" } }],
         margin: { l: 20, r: 14, t: 40, b: 40 } })];
