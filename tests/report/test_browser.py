@@ -1,7 +1,7 @@
 """The page in a real browser: opened from disk, no request leaves, everything that can be clicked.
 
-Needs Chromium (Debian: `apt-get install --no-install-recommends chromium`) and playwright; where one
-is absent, these tests are skipped and say so.
+Needs Chromium (Debian: `apt-get install --no-install-recommends chromium`) and playwright; where
+one is absent, these tests are skipped and say so.
 """
 
 import shutil
@@ -63,7 +63,7 @@ class Opened:
     def traces(self, game: str) -> list[str]:
         """Names of what a game's plot shows, once it is drawn."""
         self.show(f'[data-curves="{game}"]')
-        self.page.wait_for_selector(f'[data-curves="{game}"] .main-svg')
+        self.page.wait_for_selector(f'[data-curves="{game}"]:not([data-stale]) .main-svg')
         names: list[str] = self.page.evaluate(
             "game => document.querySelector(`[data-curves='${game}']`).data"
             ".filter(trace => trace.name).map(trace => trace.name)",
@@ -110,7 +110,7 @@ def test_it_opens_draws_and_fits(opened: Opened) -> None:
 def test_toggle_sort_and_search(opened: Opened) -> None:
     page = opened.page
     assert "DQN Pro" in opened.traces("Breakout")
-    page.get_by_role("button", name="DQN Pro", exact=True).click()
+    page.locator("#chips").get_by_role("button", name="DQN Pro", exact=True).click()
     assert "DQN Pro" not in opened.traces("Breakout")
     assert "Rainbow Pro" in opened.traces("Breakout")
 

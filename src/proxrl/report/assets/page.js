@@ -215,6 +215,7 @@
   const drawn = new Set();
   function draw(place) {
     drawn.add(place);
+    delete place.dataset.stale;
     if (place.dataset.curves) return drawGame(place);
     const plot = data.plots[place.dataset.plot];
     return Plotly.react(place, ...kinds[plot.kind](plot), config);
@@ -226,7 +227,8 @@
   const redraw = (selector) => all(selector).filter((place) => drawn.has(place)).forEach((place) => {
     const box = place.getBoundingClientRect();
     if (box.bottom > -300 && box.top < innerHeight + 300) return draw(place);
-    drawn.delete(place);
+    drawn.delete(place); // drawn anew when it is scrolled to
+    place.dataset.stale = "yes";
     seer.unobserve(place);
     seer.observe(place);
   });
