@@ -19,6 +19,7 @@ from proxrl.report.claims import Claim
 from proxrl.report.findings import METRICS, Comparison, Findings
 from proxrl.report.plots import Plot, baseline_aggregates
 from proxrl.report.runs import Run
+from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate, nanmean, standard_error
 from proxrl.report.study import Study, game_of
 from proxrl.report.words import coverage, lead, summary
@@ -335,7 +336,7 @@ def _claim_counts(claims: Sequence[Claim]) -> str:
 
 
 def _protocol_table(study: Study) -> str:
-    rows = [[_cell(name), _cell(str(value))] for name, value in study.protocol.items()]
+    rows = [[_cell(name), _cell(_value(value))] for name, value in study.protocol.items()]
     return _table("protocol-table", ["setting", "value"], rows)
 
 
@@ -345,7 +346,7 @@ def _series_table(study: Study) -> str:
     names = dict.fromkeys(name for one in all_settings for name in one)
     differ = [n for n in names if len({str(one.get(n)) for one in all_settings}) > 1]
     rows = [
-        [_cell(name), *(_cell(str(one.get(name, "–"))) for one in all_settings)] for name in differ
+        [_cell(name), *(_cell(_value(one.get(name))) for one in all_settings)] for name in differ
     ]
     if not rows:
         return "<p>All series have the same settings.</p>"
@@ -386,6 +387,10 @@ def _run_row(run: Run, series: str, study: Study) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------ details
+
+
+def _value(value: Any) -> str:
+    return shown(value) or "–"
 
 
 def _text(text: str) -> str:

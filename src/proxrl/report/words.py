@@ -91,7 +91,7 @@ def _said(one: Estimate, sign: bool = False) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _short(number: float) -> str:

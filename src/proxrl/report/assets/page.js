@@ -93,11 +93,12 @@
       const columns = phone.matches && plot.panels.length > 1 ? 1 : plot.panels.length;
       const count = Math.max(...plot.panels.map((panel) => panel.lines.length));
       const rows = Math.ceil(plot.panels.length / columns);
+      const height = rows * (count * 28 + 52) + 40;
       plot.panels.forEach((panel, at) => {
         const n = at ? String(at + 1) : "";
         const column = at % columns, row = Math.floor(at / columns);
         const gap = 0.04, width = (1 - gap * (columns - 1)) / columns;
-        const rgap = rows > 1 ? 0.08 : 0, tall = (1 - rgap * (rows - 1)) / rows;
+        const rgap = 52 / height, tall = (1 - rgap * (rows - 1)) / rows;
         const left = column * (width + gap), top = 1 - row * (tall + rgap);
         shape["xaxis" + n] = axis({ domain: [left, left + width], anchor: "y" + n, nticks: 6,
           ...(plot.options.range ? { range: plot.options.range } : {}) });
@@ -121,7 +122,6 @@
               (known ? ` [${low.toFixed(3)}, ${high.toFixed(3)}]` : "") + "<extra></extra>" });
         });
       });
-      const height = rows * (count * 30 + 70) + 40;
       return [traces, layout(height, { ...shape, margin: { l: 20, r: 14, t: 30, b: 40 } })];
     },
 
@@ -232,8 +232,10 @@
     seer.unobserve(place);
     seer.observe(place);
   });
-  dark.addEventListener("change", () => { redraw(".plot"); chips(); });
-  phone.addEventListener("change", () => redraw(".plot"));
+  const again = () => { drawn.forEach(draw); chips(); };
+  dark.addEventListener("change", again);
+  phone.addEventListener("change", again);
+  addEventListener("beforeprint", () => all(".plot").forEach(draw));
 
   // ---------------------------------------------------------------------------------------- controls
 
