@@ -73,7 +73,7 @@ def test_other_settings_cannot_test_the_papers(tmp_path: Path) -> None:
 )
 def test_every_period_must_be_beaten(tmp_path: Path, levels, verdict: str) -> None:
     """Figure 5, left: DQN Pro at 5 against DQN at three periods."""
-    for seed in range(3):
+    for seed in range(10):
         for period, level in zip((2000, 8000, 12000), levels, strict=True):
             write(tmp_path, "dqn", "Breakout", seed, 100 * level, target__period=period)
         write(tmp_path, "dqn-pro", "Breakout", seed, 500.0)
@@ -96,3 +96,12 @@ def test_one_run_decides_nothing(tmp_path: Path) -> None:
     found = claims_of(tmp_path)
     assert found["C55"].verdict == "not testable"
     assert "no interval" in found["C55"].why
+
+
+def test_few_runs_decide_nothing(tmp_path: Path) -> None:
+    for seed in range(4):
+        write(tmp_path, "dqn-pro", "Alien", seed, 5000.0)
+        write(tmp_path, "dqn", "Alien", seed, 1000.0)
+    found = claims_of(tmp_path)
+    assert found["C55"].verdict == "not testable"
+    assert found["C55"].why.startswith("only 4 runs; ")

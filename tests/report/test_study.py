@@ -157,14 +157,21 @@ def pair(root: Path, pro: tuple[float, ...], base: tuple[float, ...]) -> str:
 
 
 def test_who_is_ahead(tmp_path: Path) -> None:
-    text = pair(tmp_path, (200, 210, 220, 215), (100, 110, 105, 120))
+    text = pair(tmp_path, (200, 210, 220, 215) * 3, (100, 110, 105, 120) * 3)
     assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN: ")
     assert "probability 1.00 [1.00, 1.00]" in text
     assert "higher in 1 of 1" in text
 
 
 def test_who_is_behind(tmp_path: Path) -> None:
-    assert "DQN is ahead of DQN Pro" in pair(tmp_path, (1, 2, 3, 2), (100, 110, 105, 120))
+    text = pair(tmp_path, (1, 2, 3, 2) * 3, (100, 110, 105, 120) * 3)
+    assert "DQN is ahead of DQN Pro" in text
+
+
+def test_few_runs_lead_but_decide_nothing(tmp_path: Path) -> None:
+    text = pair(tmp_path, (200, 210, 220), (100, 110, 105))
+    assert "DQN Pro scored higher in these few runs than DQN" in text
+    assert "rest on 3 runs a series" in " ".join(coverage(examine(study_of(tmp_path), 50)))
 
 
 def test_what_cannot_be_told(tmp_path: Path) -> None:

@@ -103,10 +103,13 @@ def _comparison(findings: Findings, pro: str) -> Comparison | None:
     return next(found, None)
 
 
-def _decide(estimate: Estimate, border: float, what: str) -> tuple[Verdict, str]:
+def _decide(one: Comparison, estimate: Estimate, border: float, what: str) -> tuple[Verdict, str]:
+    """By the estimate's interval, if there are runs enough to believe it."""
     if not estimate.has_interval:
         return "not testable", f"{what}: {estimate.value:.2f}, one run each and so no interval"
     said = f"{what}: {estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+    if one.few:
+        return "not testable", f"only {one.runs} runs; {said}"
     if estimate.low > border:
         return "seen", said
     if estimate.high < border:
@@ -235,7 +238,7 @@ def _most_games(pro: str) -> Check:
         if one is None:
             return "not testable", f"no finished {pro} runs beside those without the pull"
         what = f"share of games in which {one.pro.name} is ahead ({_scope(findings.study)})"
-        return _decide(one.wins, 0.5, what)
+        return _decide(one, one.wins, 0.5, what)
 
     return check
 
@@ -265,7 +268,7 @@ def _medians(findings: Findings) -> tuple[Verdict, str]:
         one = _comparison(findings, pro)
         if one is not None and one.games:
             what = f"median of {one.pro.name} − {one.base.name} ({_scope(findings.study)})"
-            answers.append(_decide(one.median_difference, 0.0, what))
+            answers.append(_decide(one, one.median_difference, 0.0, what))
     return _all(answers, "no finished pairs with and without the pull")
 
 
@@ -309,7 +312,7 @@ def _beats_every(setting: str, claimed: tuple[float, ...]) -> Check:
             if settings.get(setting) is None:
                 continue
             have.append(settings[setting])
-            answers.append(_decide(one.difference, 0.0, f"IQM difference to {one.base.name}"))
+            answers.append(_decide(one, one.difference, 0.0, f"IQM difference to {one.base.name}"))
         if len(have) < 2:
             return "not testable", f"needs DQN Pro and DQN with {setting} in {claimed}"
         verdict, said = _all(answers, "")
@@ -356,7 +359,7 @@ def _annealed(findings: Findings) -> tuple[Verdict, str]:
     if isinstance(found, str):
         return "not testable", found
     answers = [
-        _decide(one.difference, 0.0, f"IQM of {one.pro.name} − {one.base.name}")
+        _decide(one, one.difference, 0.0, f"IQM of {one.pro.name} − {one.base.name}")
         for one in findings.comparisons
         if one.base in found
     ]
@@ -372,7 +375,7 @@ def _value_space(findings: Findings) -> tuple[Verdict, str]:
     if isinstance(found, str):
         return "not testable", found
     answers = [
-        _decide(one.difference, 0.0, f"IQM of {one.pro.name} − {one.base.name}")
+        _decide(one, one.difference, 0.0, f"IQM of {one.pro.name} − {one.base.name}")
         for one in findings.comparisons
         if one.base in found
     ]

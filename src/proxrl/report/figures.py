@@ -65,7 +65,7 @@ def _lines(plot: Plot) -> "Figure":
     columns = min(len(plot.panels), 7 if len(plot.panels) > 20 else 4)
     rows = math.ceil(len(plot.panels) / columns)
     if len(plot.panels) == 1:
-        figure = _figure(6.6, 4.1)
+        figure = _figure(6.6, 4.4)
     else:
         figure = _figure(*((2.15, 1.72) if many else (3.1, 2.7)), columns, rows, legend=0.7)
     grid = figure.subplots(rows, columns, squeeze=False)
@@ -76,11 +76,10 @@ def _lines(plot: Plot) -> "Figure":
         _panel(ax, plot, plot.panels[place], small=many)
     if len(plot.panels) == 1:
         grid[0][0].set(xlabel=plot.x_label, ylabel=plot.y_label)
-        grid[0][0].legend(loc="best")
     else:
         figure.supxlabel(plot.x_label, fontsize=9)
         figure.supylabel(plot.y_label, fontsize=9)
-        _legend(figure, plot)
+    _legend(figure, columns=4 if len(plot.panels) > 1 else 2)
     return figure
 
 
@@ -254,14 +253,13 @@ def _figure(
     return figure
 
 
-def _legend(figure: "Figure", plot: Plot) -> None:
+def _legend(figure: "Figure", columns: int) -> None:
+    """Above the axes, where it covers no curve."""
     handles: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside upper center", ncols=min(4, len(handles))
-    )
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
 
 
 def _short(value: float) -> str:

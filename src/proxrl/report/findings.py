@@ -14,6 +14,7 @@ from proxrl.types import Array
 
 RESAMPLES = 10_000
 CURVE_RESAMPLES = 1_000  # for the band of the median curve
+FEW_RUNS = 10  # fewer make bootstrap intervals too narrow to decide anything
 METRICS = ("median", "IQM", "mean", "optimality gap")
 
 
@@ -41,9 +42,15 @@ class Comparison:
     chance_ahead: float  # share of resamples in which pro's IQM is the higher
     improvement: Estimate  # probability of, over all common games
     improvement_games: int
+    runs: int  # finished ones of the series that has fewer, on those games
     wins: Estimate  # share of games in which pro's mean final score is the higher
     final_gain: Array  # [all games of the study]
     area_gain: Array  # [all games of the study]
+
+    @property
+    def few(self) -> bool:
+        """Too few runs for its intervals to be believed."""
+        return self.runs < FEW_RUNS
 
     @property
     def ahead(self) -> int:
@@ -174,6 +181,7 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
         share,
         chance,
         len(common),
+        int(min(one.runs.sum(), other.runs.sum())),
         wins,
         scores.gain(pro.mean_final, base.mean_final, study.scale),
         scores.gain(pro.mean_area, base.mean_area, study.scale),

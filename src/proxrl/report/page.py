@@ -307,7 +307,7 @@ def _chance(pro: Array, base: Array) -> float:
 
 
 def _plain(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.2g}"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def _claims_table(claims: Sequence[Claim]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from proxrl.report.findings import Comparison, Findings
+from proxrl.report.findings import FEW_RUNS, Comparison, Findings
 from proxrl.report.statistics import Estimate
 from proxrl.report.study import Study
 
@@ -46,9 +46,10 @@ def budget(study: Study) -> str:
 
 def _sentence(study: Study, one: Comparison) -> str:
     pro, base = one.pro.name, one.base.name
+    is_ahead = "scored higher in these few runs than" if one.few else "is ahead of"
     verdict = {
-        1: f"{pro} is ahead of {base}",
-        -1: f"{base} is ahead of {pro}",
+        1: f"{pro} {is_ahead} {base}",
+        -1: f"{base} {is_ahead} {pro}",
         0: f"{pro} and {base} cannot be told apart",
     }[one.ahead]
     games = _count(len(one.games) or one.improvement_games, "game")
@@ -141,6 +142,14 @@ def coverage(findings: Findings) -> list[str]:
     if study.missing:
         shown = [f"{name} on {game} seed {seed}" for name, game, seed in study.missing]
         notes.append(f"{_count(len(shown), 'run')} missing: {_listed(shown, 6)}.")
+    few = [
+        one.runs for one in findings.main_comparisons if one.few and one.improvement.has_interval
+    ]
+    if few:
+        notes.append(
+            f"Intervals here rest on {_count(min(few), 'run')} a series; with fewer than {FEW_RUNS} "
+            "the bootstrap makes them too narrow, and nothing is decided by them."
+        )
     counts = {one.games for one in findings.aggregates}
     if len(counts) > 1:
         notes.append(

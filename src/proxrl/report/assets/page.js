@@ -82,7 +82,8 @@
         panel.lines.forEach((line) => traces.push(...curve(line, { xaxis: "x" + n, yaxis: "y" + n,
           markers: plot.options.markers, legend: at === 0 })));
       });
-      const height = many ? (phone.matches ? 230 * rows + 60 : 320) : 400;
+      const height = many ? (phone.matches ? 230 * rows + 60 : 320)
+        : 400 + (phone.matches ? 18 * Math.max(0, plot.panels[0].lines.length - 3) : 0);
       return [traces, layout(height, { ...shape, showlegend: true,
         legend: { orientation: "h", x: 0, y: 1 + (many ? 40 : 10) / height, yanchor: "bottom" },
         margin: { l: 56, r: 14, t: many ? 60 : 40, b: 46 } })];
@@ -93,12 +94,12 @@
       const columns = phone.matches && plot.panels.length > 1 ? 1 : plot.panels.length;
       const count = Math.max(...plot.panels.map((panel) => panel.lines.length));
       const rows = Math.ceil(plot.panels.length / columns);
-      const height = rows * (count * 28 + 52) + 40;
+      const height = rows * (count * 28 + 62) + 30;
       plot.panels.forEach((panel, at) => {
         const n = at ? String(at + 1) : "";
         const column = at % columns, row = Math.floor(at / columns);
         const gap = 0.04, width = (1 - gap * (columns - 1)) / columns;
-        const rgap = 52 / height, tall = (1 - rgap * (rows - 1)) / rows;
+        const rgap = 62 / height, tall = (1 - rgap * (rows - 1)) / rows;
         const left = column * (width + gap), top = 1 - row * (tall + rgap);
         shape["xaxis" + n] = axis({ domain: [left, left + width], anchor: "y" + n, nticks: 6,
           ...(plot.options.range ? { range: plot.options.range } : {}) });
