@@ -57,10 +57,10 @@ def test_settings_that_vary_make_series(tmp_path: Path) -> None:
     groups = list(group(usable(tmp_path)))
     assert groups[0].main
     assert [series.name for series in groups] == [
-        "DQN, period 1,000",
-        "DQN, period 500",
-        "DQN, period 2,000",
-        "DQN, Polyak",
+        "DQN (period 1,000)",
+        "DQN (period 500)",
+        "DQN (period 2,000)",
+        "DQN (Polyak)",
         "DQN Pro",
     ]
     assert len({series.colour for series in groups}) == 5
@@ -71,7 +71,7 @@ def test_one_period_among_several_taus(tmp_path: Path) -> None:
     for tau in (0.05, 0.005):
         changes = {"target__rule": "polyak", "target__tau": tau}
         write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 1.0, **changes)
-    assert names(tmp_path) == ["DQN, periodic", "DQN, Polyak, τ 0.005", "DQN, Polyak, τ 0.05"]
+    assert names(tmp_path) == ["DQN (periodic)", "DQN (Polyak, τ 0.005)", "DQN (Polyak, τ 0.05)"]
 
 
 def test_a_grid_of_c_is_told_by_c_however_it_was_said(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_grid_of_c_is_told_by_c_however_it_was_said(tmp_path: Path) -> None:
     write(tmp_path, "dqn-pro", env, 0, 1.0)  # c = 0.0625
     write(tmp_path, "dqn-pro", env, 1, 1.0, proximal__pull_per_sync=1.0)  # the same c
     write(tmp_path, "dqn-pro", env, 0, 1.0, proximal__c=0.25)
-    assert names(tmp_path) == ["DQN Pro, c 0.0625", "DQN Pro, c 0.25"]
+    assert names(tmp_path) == ["DQN Pro (c 0.0625)", "DQN Pro (c 0.25)"]
 
 
 def test_the_papers_colours() -> None:
@@ -160,7 +160,7 @@ def test_who_is_ahead(tmp_path: Path) -> None:
     text = pair(tmp_path, (200, 210, 220, 215) * 3, (100, 110, 105, 120) * 3)
     assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN: ")
     assert "probability 1.00 [1.00, 1.00]" in text
-    assert "higher in 1 of 1" in text
+    assert "the higher in 1 of 1" in text
 
 
 def test_who_is_behind(tmp_path: Path) -> None:

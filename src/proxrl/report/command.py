@@ -44,6 +44,7 @@ def make_report(
     from proxrl.report import figures, page, plots, tables
     from proxrl.report.baselines import beside
     from proxrl.report.claims import check_claims
+    from proxrl.report.curve_plots import learning_curves
     from proxrl.report.findings import examine
     from proxrl.report.runs import read_runs
     from proxrl.report.study import gather
@@ -59,7 +60,7 @@ def make_report(
     published = beside(study) if baselines else ()
     findings = examine(study, resamples)
     drawn = plots.all_plots(findings, published)
-    curves = plots.learning_curves(study, published)
+    curves = learning_curves(study, published)
     options = [
         *(["--baselines", baselines] if baselines else []),
         *(["--steps", str(steps)] if steps else []),

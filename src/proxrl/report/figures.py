@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxrl.report.plots import Line, Panel, Plot
+from proxrl.report.plot import Line, Panel, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

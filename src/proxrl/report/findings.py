@@ -186,3 +186,12 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
         scores.gain(pro.mean_final, base.mean_final, study.scale),
         scores.gain(pro.mean_area, base.mean_area, study.scale),
     )
+
+
+def sync_ratios(pro: Block, base: Block) -> Array:
+    """Mean size of pro's target updates over base's, [games]; NaN where one has none."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sizes = [
+            statistics.nanmean(statistics.nanmean(b.curves["sync_distance"]).T) for b in (pro, base)
+        ]
+        return np.asarray(sizes[0] / sizes[1])

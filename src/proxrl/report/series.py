@@ -1,6 +1,6 @@
 """A series: an agent, and the settings in which runs of this agent differ.
 
-"DQN" and "DQN Pro", or in a study of target periods "DQN, period 2,000" and "DQN, period 8,000".
+"DQN" and "DQN Pro", or in a study of target periods "DQN (period 2,000)", "DQN (period 8,000)".
 Games and seeds never tell series apart; what belongs to the protocol cannot (protocol.py).
 """
 
@@ -117,7 +117,8 @@ def _of_one_agent(agent: str, colours: tuple[str, str], runs: list[Run]) -> dict
     order = sorted(kinds, key=lambda kind: (kind != usual, [_order(value) for value in kind]))
     groups: dict[Series, list[Run]] = {}
     for place, kind in enumerate(order):
-        label = ", ".join([NAMES.get(agent, agent), *_labels(dict(zip(varied, kind, strict=True)))])
+        differs = ", ".join(_labels(dict(zip(varied, kind, strict=True))))
+        label = NAMES.get(agent, agent) + (f" ({differs})" if differs else "")
         light, dark = (_shade(colour, place, len(order)) for colour in colours)
         series = Series(
             label,

@@ -59,8 +59,8 @@ def _sentence(study: Study, one: Comparison) -> str:
     parts = [f"{budget(study)}, {verdict}"]
     if one.games:
         parts[0] += (
-            f": interquartile mean of the {study.scale.unit} {_said(one.pro_iqm)} against "
-            f"{_said(one.base_iqm)} over {games}, a difference of "
+            f": interquartile mean of the {study.scale.unit} {_said(one.pro_iqm)} for {pro} "
+            f"and {_said(one.base_iqm)} for {base} over {games}, a difference of "
             f"{_said(one.difference, sign=True)}"
         )
     text = parts[0] + "."
@@ -70,7 +70,7 @@ def _sentence(study: Study, one: Comparison) -> str:
             f"{_said(one.improvement)}"
         )
         won = round(one.wins.value * one.improvement_games)
-        text += f"; its mean final score is higher in {won} of {one.improvement_games}."
+        text += f"; {pro}'s mean final score is the higher in {won} of {one.improvement_games}."
     return text
 
 
@@ -147,8 +147,8 @@ def coverage(findings: Findings) -> list[str]:
     ]
     if few:
         notes.append(
-            f"Intervals here rest on {_count(min(few), 'run')} a series; with fewer than {FEW_RUNS} "
-            "the bootstrap makes them too narrow, and nothing is decided by them."
+            f"Intervals here rest on {_count(min(few), 'run')} a series; with fewer than "
+            f"{FEW_RUNS} the bootstrap makes them too narrow, and nothing is decided by them."
         )
     counts = {one.games for one in findings.aggregates}
     if len(counts) > 1:
