@@ -185,6 +185,19 @@ def test_one_seed_ranks_nothing(tmp_path: Path) -> None:
     assert "[" not in text
 
 
+def test_games_without_a_common_scale_are_ranked_run_by_run(tmp_path: Path) -> None:
+    for env, level in (("CartPole-v1", 100.0), ("Acrobot-v1", -300.0)):
+        for seed in range(6):
+            write(tmp_path, "dqn-pro", env, seed, level + 20 + seed)
+            write(tmp_path, "dqn", env, seed, level + seed)
+    found = examine(study_of(tmp_path), 200)
+    assert not found.aggregates  # nothing is averaged over games
+    text = summary(found)[0]
+    assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN. In the same game")
+    assert "the higher in 2 of 2" in text
+    assert "nothing is averaged" in " ".join(coverage(found))
+
+
 def test_nothing_finished_says_where_to_compare(tmp_path: Path) -> None:
     write(tmp_path, "dqn", "CartPole-v1", 0, 5.0, until=4000)
     write(tmp_path, "dqn-pro", "CartPole-v1", 0, 8.0, until=6000)

@@ -55,9 +55,10 @@ class Comparison:
     @property
     def ahead(self) -> int:
         """1: pro is ahead, -1: base is, 0: they cannot be told apart."""
-        if not self.difference.has_interval:
-            return 0
-        return int(self.difference.low > 0) - int(self.difference.high < 0)
+        if self.difference.has_interval:
+            return int(self.difference.low > 0) - int(self.difference.high < 0)
+        # games that share no scale: by the probability of improvement
+        return int(self.improvement.low > 0.5) - int(self.improvement.high < 0.5)
 
 
 @dataclass(frozen=True, eq=False)

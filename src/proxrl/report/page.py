@@ -21,7 +21,7 @@ from proxrl.report.html_tables import escaped, marked
 from proxrl.report.plot import Plot
 from proxrl.report.statistics import nanmean, standard_error
 from proxrl.report.study import Study
-from proxrl.report.words import coverage, lead, summary
+from proxrl.report.words import coverage, lead, method, summary
 from proxrl.types import Array
 
 DIGITS = 4  # significant, in embedded curves
@@ -43,6 +43,7 @@ def render(
         "title": escaped(f"{study.name} · proxrl report"),
         "name": escaped(study.name),
         "lead": escaped(lead(study)),
+        "method": escaped(method(study)),
         "summary": "".join(f"<p>{marked(line)}</p>" for line in summary(findings)),
         "notes": "".join(f"<li>{marked(line)}</li>" for line in coverage(findings)),
         "navigation": _navigation(plots),

@@ -137,25 +137,33 @@ def median_curve(curves: Array, scale_low: Array, scale_span: Array, counts: Arr
     """
     there = ~np.isnan(curves)
     values = np.nan_to_num((curves - scale_low[:, None]) / scale_span[:, None])
+    sizes = counts[0].sum(axis=0)  # the same in every resample, [games]
+    missing = not there[counts.any(axis=0)].all()
     result = np.empty((len(counts), curves.shape[-1]))
     step = max(1, CHUNK // curves[0].size)
     for start in range(0, len(counts), step):
         part = counts[start : start + step]
-        total = np.einsum("rng,ngp->rgp", part, values, optimize=True)
-        number = np.einsum("rng,ngp->rgp", part, there.astype(np.float32), optimize=True)
+        total = _weighted(part, values)
+        number = _weighted(part, there) if missing else sizes
         with np.errstate(invalid="ignore", divide="ignore"):
             means = np.where(number > 0, total / number, np.nan)
         result[start : start + step] = _nanmedian(means)
     return result
 
 
+def _weighted(counts: Array, values: Array) -> Array:
+    """Sums over runs, [resamples, points, games]: a small matrix product for each game."""
+    by_game = counts.transpose(2, 0, 1).astype(np.float64) @ values.transpose(1, 0, 2)
+    return np.ascontiguousarray(by_game.transpose(1, 2, 0))
+
+
 def _nanmedian(values: Array) -> Array:
-    """Over axis 1, of what is not NaN; NaN, without a warning, where nothing is left."""
-    ordered = np.sort(values, axis=1)  # NaN sorts last
-    number = (~np.isnan(values)).sum(axis=1, keepdims=True)
-    middle = (np.maximum(number - 1, 0) // 2, np.minimum(number // 2, values.shape[1] - 1))
-    left, right = (np.take_along_axis(ordered, at, axis=1)[:, 0] for at in middle)
-    return np.where(number[:, 0] > 0, (left + right) / 2, np.nan)
+    """Over the last axis, of what is not NaN; NaN, without a warning, where nothing is left."""
+    ordered = np.sort(values, axis=-1)  # NaN sorts last
+    number = (~np.isnan(values)).sum(axis=-1, keepdims=True)
+    middle = (np.maximum(number - 1, 0) // 2, np.minimum(number // 2, values.shape[-1] - 1))
+    left, right = (np.take_along_axis(ordered, at, axis=-1)[..., 0] for at in middle)
+    return np.where(number[..., 0] > 0, (left + right) / 2, np.nan)
 
 
 # --------------------------------------------------------------------------------------- intervals

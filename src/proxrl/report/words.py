@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from proxrl.report.findings import FEW_RUNS, Comparison, Findings
+from proxrl.report.scores import final_window_steps
 from proxrl.report.statistics import Estimate
 from proxrl.report.study import Study
 
@@ -34,6 +35,15 @@ def summary(findings: Findings) -> list[str]:
             for one in findings.aggregates
         ]
     return sentences
+
+
+def method(study: Study) -> str:
+    """How the numbers of the summary were obtained."""
+    window = final_window_steps(study.budget_steps)
+    return (
+        "In brackets: 95% stratified bootstrap intervals over runs. A run's final score is the "
+        f"mean of its evaluation episodes in the last {window:,.0f} agent steps."
+    )
 
 
 def budget(study: Study) -> str:
