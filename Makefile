@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-faults check format bench clean
+.PHONY: help install demo test test-slow test-faults browser check format bench clean
 
 help:  ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -18,7 +18,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PIP) install --constraint constraints.txt --editable '.[minatar,dev]'
 	@touch $@
 
-demo: install  ## DQN and DQN Pro side by side on MinAtar: about five minutes
+demo: install  ## DQN and DQN Pro side by side on MinAtar, then a report: about five minutes
 	@$(BIN)/proxrl demo
 
 test: install  ## the fast suite
@@ -29,6 +29,14 @@ test-slow: install  ## real learning, three seeds each: about an hour on 2 cores
 
 test-faults: install  ## 50 kills per environment, full disks
 	@$(BIN)/python -m pytest -n 2 -m faults
+
+browser:  ## Chromium for the tests of the report's page (Debian, as root; skipped elsewhere)
+	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		{ apt-get update -qq && \
+		  apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+		echo "chromium could not be installed: the report's page will not be tested in a browser"; \
+	else echo "no chromium, apt-get or root: the report's page will not be tested in a browser"; fi
 
 check: install  ## format, lint, types, tests: what CI runs
 	@$(BIN)/python -m ruff format --check .

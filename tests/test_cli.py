@@ -185,6 +185,9 @@ def test_the_demo_compares_draws_and_goes_on_where_it_was(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert "target-network updates" in done.stdout
     assert (tmp_path / "demo" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    assert "too few runs for a ranking" in done.stdout
+    assert "report, open it in a browser: demo/report/index.html" in done.stdout
+    assert (tmp_path / "demo" / "report" / "index.html").exists()
     before = (tmp_path / "demo" / "dqn" / "metrics.jsonl").read_bytes()
     again = proxrl("demo", "--steps", "4000", "--folder", "demo", cwd=tmp_path)
     assert again.returncode == 0, again.stderr

@@ -160,6 +160,23 @@ def runs(arguments: list[str]) -> None:
     list_runs(options.folder)
 
 
+def report(arguments: list[str]) -> None:
+    """figures, numbers and one page from run folders: proxrl report DIR"""
+    from proxrl.report.command import ReportOptions, make_report
+
+    options = _parse(ReportOptions, arguments, "proxrl report")
+    page, summary = make_report(
+        options.folder,
+        options.out,
+        options.baselines,
+        options.steps,
+        options.resamples,
+        say=lambda line: print(f"proxrl: {line}", file=sys.stderr),
+    )
+    print("\n".join(summary))
+    print(f"wrote {page} (open it in a browser), {page.parent}/scores.csv, {page.parent}/figures/")
+
+
 @dataclass(frozen=True)
 class PresetsOptions:
     """List presets, and show where they differ."""
@@ -254,6 +271,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "eval": evaluate,
     "play": play,
     "runs": runs,
+    "report": report,
     "presets": list_presets,
     "plan": plan,
 }

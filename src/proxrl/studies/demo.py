@@ -11,7 +11,9 @@ from rich.table import Table
 
 from proxrl.envs import make
 from proxrl.errors import UserError
-from proxrl.report.figures import NAMES, draw_comparison
+from proxrl.report.command import make_report
+from proxrl.report.comparison import draw_comparison
+from proxrl.report.series import NAMES
 from proxrl.studies.local import Glimpse, run_side_by_side
 from proxrl.training import presets
 from proxrl.training.metrics import METRICS, SPEED, read_lines
@@ -44,7 +46,10 @@ def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     picture = folder / "comparison.png"
     draw_comparison([place for _, place in jobs], picture)
     _compare(console, [place for _, place in jobs])
-    console.print(f"picture: {picture}   runs: {folder}", highlight=False)
+    page, summary = make_report(folder)
+    console.print("\n".join(summary), highlight=False, markup=False)
+    console.print(f"picture: {picture}   runs: {folder}", highlight=False, markup=False)
+    console.print(f"report, open it in a browser: {page}", highlight=False, markup=False)
 
 
 def _train_both(console: Console, jobs: list[Any], steps: int) -> None:

@@ -1,0 +1,44 @@
+"""How long a report of the paper's size takes, how much memory, and how large its page is.
+
+    python -m benchmarks.report [FOLDER]
+
+1,100 runs (55 games x 4 agents x 5 seeds) with metrics of the length that 30M steps have, 3,000
+lines each, made up, 2.4 GB. They are written first (minutes) and removed, or kept in FOLDER and
+used again. Each figure stands beside its limit: 60 s, 2 GB, 25 MB.
+"""
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SECONDS, BYTES, PAGE_BYTES = 60.0, 2e9, 25e6
+
+
+def main(folder: Path) -> None:
+    from tests.report.synthetic import write_study
+
+    runs = folder / "paper"
+    if not runs.exists():
+        print(f"writing 1,100 runs to {runs}", flush=True)
+        write_study(runs)
+    command = [sys.executable, "-m", "proxrl", "report", str(runs), "--baselines", "dopamine"]
+    before = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    wall = time.perf_counter() - before
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = used.ru_utime + used.ru_stime
+    memory, page = used.ru_maxrss * 1024, (runs / "report" / "index.html").stat().st_size
+    print(f"time    {wall:6.1f} s, {busy:.1f} s of one core    ({wall / SECONDS:.2f} of the limit)")
+    print(f"memory  {memory / 1e9:6.2f} GB    ({memory / BYTES:.2f} of the limit)")
+    print(f"page    {page / 1e6:6.1f} MB    ({page / PAGE_BYTES:.2f} of the limit)")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        main(Path(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory(prefix="proxrl-report-") as scratch:
+            main(Path(scratch))

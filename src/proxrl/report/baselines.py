@@ -1,0 +1,78 @@
+"""Dopamine's published learning curves beside ours (google/dopamine, baselines/atari/data).
+
+They are *training* returns, mean of the episodes of an iteration of 250,000 agent steps (1M
+frames), batch 32, up to 200M frames: another measure than evaluation returns, and labelled so.
+"""
+
+import csv
+import gzip
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+
+from proxrl.errors import UserError
+from proxrl.report.study import Study
+from proxrl.types import Array
+
+ITERATION_STEPS = 250_000
+NOTE = "training returns, batch 32, up to 200M frames"
+# (suite, agent) -> name, colour on paper, colour on a dark screen, dash
+PUBLISHED = {
+    ("legacy", "dqn"): ("Dopamine DQN (legacy)", "#1a365d", "#a9bfdc", "dot"),
+    ("jax_cnn", "dqn"): ("Dopamine DQN (JAX, Adam)", "#5a7fb5", "#7f9fd0", "dash"),
+    ("legacy", "rainbow"): ("Dopamine Rainbow (legacy)", "#1c4532", "#a5d6bd", "dot"),
+    ("jax_cnn", "rainbow"): ("Dopamine Rainbow (JAX)", "#6a9f83", "#7dbf9c", "dash"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """One published agent on the games asked for."""
+
+    name: str
+    agent: str
+    suite: str
+    colour: str
+    dark: str
+    dash: str
+    mean: Array  # [games, iterations], NaN where nothing is published
+    standard_error: Array  # [games, iterations]
+
+    @property
+    def steps(self) -> Array:
+        """Agent steps at the end of each iteration."""
+        return np.arange(1, self.mean.shape[1] + 1) * ITERATION_STEPS
+
+    def at(self, budget_steps: int) -> Array:
+        """Mean training return in the last iteration within a budget, [games]."""
+        last = min(budget_steps // ITERATION_STEPS, self.mean.shape[1]) - 1
+        return self.mean[:, last] if last >= 0 else np.full(len(self.mean), np.nan)
+
+
+def load(games: tuple[str, ...], suite: str, agent: str) -> Baseline:
+    """A published agent's curves on `games`."""
+    name, colour, dark, dash = PUBLISHED[suite, agent]
+    iterations = 199 if suite == "legacy" else 200
+    mean = np.full((len(games), iterations), np.nan)
+    error = mean.copy()
+    place = {game: number for number, game in enumerate(games)}
+    file = resources.files("proxrl.report") / "data" / "dopamine_curves.csv.gz"
+    with file.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as text:
+        for row in csv.reader(text):
+            if row[0] == suite and row[1] == agent and row[2] in place:
+                at = place[row[2]], int(row[3])
+                mean[at] = float(row[4])
+                error[at] = float(row[5]) / float(row[6]) ** 0.5
+    return Baseline(name, agent, suite, colour, dark, dash, mean, error)
+
+
+def beside(study: Study) -> tuple[Baseline, ...]:
+    """The published agents of the families that a study holds."""
+    if study.family != "atari":
+        raise UserError(
+            "--baselines dopamine is for Atari: Dopamine published no such curves for "
+            f"{', '.join(study.games[:3])}"
+        )
+    agents = {block.series.agent.removesuffix("-pro") for block in study.blocks}
+    return tuple(load(study.games, suite, agent) for suite, agent in PUBLISHED if agent in agents)

@@ -1,0 +1,95 @@
+"""The paper's 66 checkable claims against a study: seen, contradicted, or not testable here.
+
+Which games and how long is part of every answer: the paper's are 55 Atari games and 120M frames.
+"""
+
+from dataclasses import dataclass
+
+from proxrl.report import checks, scores
+from proxrl.report.checks import Check, Verdict, beats_every, elsewhere, most_games, setting
+from proxrl.report.findings import Findings
+
+DQN, RAINBOW = ("dqn", "dqn-pro"), ("rainbow", "rainbow-pro")
+PERIODS, TAUS = (2000, 4000, 8000, 12000), (0.05, 0.005, 0.0005)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One row of the table."""
+
+    id: str
+    place: str
+    text: str
+    number: str
+    verdict: Verdict
+    why: str
+
+
+def check_claims(findings: Findings) -> list[Claim]:
+    """All 66, in the paper's order."""
+    return [
+        Claim(row["id"], row["figure"], row["claim"], row["number"], *CHECKS[row["id"]](findings))
+        for row in scores.read_table("paper_claims.csv")
+    ]
+
+
+PLAN = elsewhere("`proxrl plan --theory` checks it")
+FIGURE_1 = elsewhere("`proxrl plan` draws it")
+PULL = elsewhere("tests/proximal checks it")
+CHECKS: dict[str, Check] = {
+    "C01": checks.the_games,
+    "C02": checks.the_seeds,
+    "C03": checks.sticky_actions,
+    "C04": checks.evaluation_returns,
+    "C05": checks.human_table,
+    "C06": setting(DQN, replay__capacity=200_000),
+    "C07": setting(DQN, target__period=8_000),
+    "C08": setting((*DQN, *RAINBOW), protocol__max_episode_steps=27_000),
+    "C09": setting((*DQN, *RAINBOW), evaluation__period_steps=10_000),
+    "C10": setting(DQN, replay__batch_size=64),
+    "C11": setting(DQN, learner__update_period_steps=4),
+    "C12": setting((*DQN, *RAINBOW), protocol__frame_skip=4),
+    "C13": setting((*DQN, *RAINBOW), evaluation__episodes=2),
+    "C14": setting(DQN, replay__n_step=1),
+    "C15": setting(DQN, exploration__final_epsilon=0.01),
+    "C16": setting((*DQN, *RAINBOW), evaluation__epsilon=0.001),
+    "C17": setting(DQN, exploration__decay_steps=250_000),
+    "C18": setting(DQN, replay__warmup_steps=20_000),
+    "C19": setting(DQN, learner__learning_rate=1e-4),
+    "C20": setting(DQN, learner__discount=0.99),
+    "C21": setting((*DQN, *RAINBOW), steps=30_000_000),
+    "C22": elsewhere("every agent here uses Adam"),
+    "C23": setting(DQN, network__kind="nature"),
+    "C24": setting(RAINBOW, replay__batch_size=64),
+    "C25": setting(
+        RAINBOW,
+        replay__n_step=3,
+        replay__warmup_steps=20_000,
+        learner__learning_rate=6.25e-5,
+        learner__adam_epsilon=1.5e-4,
+        target__period=8_000,
+    ),
+    "C26": setting(("dqn-pro",), c=0.2),
+    "C27": setting(("rainbow-pro",), c=0.05),
+    "C28": checks.same_c,
+    "C29": elsewhere("not needed to reproduce"),
+    **dict.fromkeys(("C30", "C31", "C32", "C33"), PULL),
+    "C34": elsewhere("`python -m benchmarks.overhead` measures it"),
+    "C35": checks.lipschitz,
+    **{f"C{number}": PLAN for number in range(36, 48)},
+    **{f"C{number}": FIGURE_1 for number in range(48, 53)},
+    "C53": checks.best_c,
+    "C54": checks.scale_formula,
+    "C55": most_games("dqn-pro"),
+    "C56": most_games("rainbow-pro"),
+    "C57": checks.scale_formula,
+    "C58": checks.median_is("dqn-pro", 1.0),
+    "C59": checks.median_is("rainbow-pro", 2.2),
+    "C60": checks.medians_ordered,
+    "C61": checks.smaller_syncs,
+    "C62": beats_every("target.period", PERIODS),
+    "C63": beats_every("target.tau", TAUS),
+    "C64": checks.annealing_is_beaten,
+    "C65": checks.larger_c_recovers,
+    "C66": checks.value_space_is_beaten,
+}

@@ -1,0 +1,182 @@
+"""Figures over the course of training: returns, their median over games, target updates."""
+
+import numpy as np
+
+from proxrl.report import statistics
+from proxrl.report.baselines import NOTE, Baseline
+from proxrl.report.findings import CURVE_RESAMPLES, Findings, sync_ratios
+from proxrl.report.plot import Line, Panel, Plot, series_line
+from proxrl.report.study import Block, Study
+from proxrl.types import Array
+
+SYNC_PANELS = 4  # games, as the paper's Figure 4
+
+
+def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
+    """Figure 4, left: the median over games of the scaled mean curve."""
+    lines = []
+    for block in study.blocks:
+        curves = block.curves["eval_return"]
+        games = np.flatnonzero(study.scale.known & ~np.isnan(curves).all(axis=(0, 2)))
+        if not len(games):
+            continue
+        low, span = study.scale.low[games], (study.scale.high - study.scale.low)[games]
+        part = curves[:, games]
+        there = statistics.whole(np.where(np.isnan(part).all(axis=2), np.nan, 1.0))
+        drawn = _resampled(block, there.scores)
+        middle = statistics.median_curve(part, low, span, there.counts)[0]
+        below, above = statistics.interval(
+            statistics.median_curve(part, low, span, drawn.counts), drawn.repeated
+        )
+        lines.append(series_line(block.series, study.axis, middle, below, above))
+    if not lines:
+        return None
+    frames = study.frame_skip if study.in_frames else 1
+    for baseline in baselines:
+        scaled = study.scale(baseline.mean.T)[:, study.scale.known]
+        middle = np.median(scaled, axis=1)
+        style = (baseline.name, baseline.colour, baseline.dark, baseline.dash)
+        lines.append(Line(*style, baseline.steps * frames, middle))
+    single = len(study.games) == 1
+    caption = (
+        f"{'Mean' if single else 'Median over games of the mean'} {study.scale.unit} "
+        "(compare the paper's Figure 4, left); bands: 95% bootstrap intervals over runs."
+    )
+    if baselines:
+        caption += f" Dopamine: {NOTE}."
+    title = "Learning curve" if single else "Median learning curve"
+    panel = Panel("", tuple(lines))
+    return Plot(
+        "median_curve",
+        title,
+        caption,
+        "lines",
+        (panel,),
+        study.axis_name,
+        study.scale.unit if single else f"median {study.scale.unit}",
+        {"x_max": float(study.axis[-1])},
+    )
+
+
+def _resampled(block: Block, scores: Array) -> statistics.Resampled:
+    generator = np.random.default_rng([1, *block.name.encode()])
+    return statistics.resample(scores, CURVE_RESAMPLES, generator)
+
+
+def sync_distances(findings: Findings) -> Plot | None:
+    """Figure 4, right: the size of the target updates, with and without the pull."""
+    study = findings.study
+    blocks = list(dict.fromkeys(b for o in findings.main_comparisons for b in (o.pro, o.base)))
+    if not blocks:
+        blocks = [block for block in study.blocks if block.series.main]
+    blocks = [block for block in study.blocks if block in blocks]
+    means = {block: statistics.nanmean(block.curves["sync_distance"]) for block in blocks}
+    games = [
+        game
+        for game in range(len(study.games))
+        if all(np.isfinite(means[block][game]).any() for block in blocks)
+    ]
+    if not blocks or not games:
+        return None
+    chosen = games
+    if len(games) > SYNC_PANELS:  # from the smallest ratio to the largest, evenly
+        ratios = sum(
+            (np.nan_to_num(sync_ratios(one.pro, one.base)) for one in findings.main_comparisons),
+            np.zeros(len(study.games)),
+        )
+        order = sorted(games, key=lambda game: (float(ratios[game]), study.games[game]))
+        at = np.linspace(0, len(order) - 1, SYNC_PANELS).round().astype(int)
+        chosen = [order[place] for place in at]
+    panels = tuple(
+        Panel(
+            study.games[game],
+            tuple(_curve(block, study, "sync_distance", game) for block in blocks),
+        )
+        for game in chosen
+    )
+    which = (
+        ""
+        if len(chosen) == len(games)
+        else (
+            f" Four of {len(games)} games: from the smallest ratio of pro to base to the largest, "
+            "evenly."
+        )
+    )
+    return Plot(
+        "sync_distances",
+        "Size of the target updates",
+        "Mean ‖θ new − θ old‖ over the syncs of an interval (compare the paper's Figure 4, right); "
+        f"bands: one standard error over seeds.{which}",
+        "lines",
+        panels,
+        study.axis_name,
+        "‖θ new − θ old‖",
+        {"zero": True},
+    )
+
+
+def sync_ratio(findings: Findings) -> Plot | None:
+    """The same for every game: pro's mean size over base's."""
+    study = findings.study
+    lines = []
+    for one in findings.main_comparisons:
+        ratios = sync_ratios(one.pro, one.base)
+        games = [game for game in range(len(study.games)) if np.isfinite(ratios[game])]
+        if len(games) <= SYNC_PANELS:
+            continue
+        games.sort(key=lambda game: (ratios[game], study.games[game]))
+        names = np.array([study.games[game] for game in games])
+        series = one.pro.series
+        name = f"{one.pro.name} / {one.base.name}"
+        lines.append(Line(name, series.colour, series.dark, "solid", names, ratios[games]))
+    if not lines:
+        return None
+    return Plot(
+        "sync_ratio",
+        "Size of the target updates, every game",
+        "Mean size of the target updates with the pull over that without; below 1 the pull makes "
+        "them smaller.",
+        "dots",
+        (Panel("", tuple(lines)),),
+        "",
+        "ratio of sizes",
+        {"reference": 1.0},
+    )
+
+
+def learning_curves(study: Study, baselines: tuple[Baseline, ...] = ()) -> Plot:
+    """Figures 7 to 10: every game's mean evaluation return with standard errors."""
+    frames = study.frame_skip if study.in_frames else 1
+    panels = []
+    for game, name in enumerate(study.games):
+        lines = [
+            _curve(block, study, "eval_return", game)
+            for block in study.blocks
+            if np.isfinite(block.curves["eval_return"][:, game]).any()
+        ]
+        lines += [
+            Line(b.name, b.colour, b.dark, b.dash, b.steps * frames, b.mean[game])
+            for b in baselines
+        ]
+        panels.append(Panel(name, tuple(lines)))
+    caption = "Mean evaluation return over seeds; bands: one standard error."
+    if study.evaluations_per_point > 1:
+        caption += f" A point is the mean of {study.evaluations_per_point} evaluations."
+    if baselines:
+        caption += f" Dopamine: {NOTE}."
+    return Plot(
+        "learning_curves",
+        "Learning curves",
+        caption,
+        "lines",
+        tuple(panels),
+        study.axis_name,
+        "evaluation return",
+        {"x_max": float(study.axis[-1])},
+    )
+
+
+def _curve(block: Block, study: Study, name: str, game: int) -> Line:
+    values = block.curves[name][:, game]
+    mean, error = statistics.nanmean(values), statistics.standard_error(values)
+    return series_line(block.series, study.axis, mean, mean - error, mean + error)

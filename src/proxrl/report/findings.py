@@ -1,0 +1,198 @@
+"""Who is ahead, by how much, with what certainty: the statistics of a study."""
+
+import math
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from proxrl.report import scores, statistics
+from proxrl.report.series import partner
+from proxrl.report.statistics import Estimate, Resampled
+from proxrl.report.study import Block, Study
+from proxrl.types import Array
+
+RESAMPLES = 10_000
+CURVE_RESAMPLES = 1_000  # for the band of the median curve
+FEW_RUNS = 10  # fewer make bootstrap intervals too narrow to decide anything
+METRICS = ("median", "IQM", "mean", "optimality gap")
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """One series over the games that have a scale."""
+
+    block: Block
+    games: int
+    runs: int
+    metrics: dict[str, Estimate]  # name in METRICS
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """`pro` against `base` on the games that both have finished runs of."""
+
+    pro: Block
+    base: Block
+    games: tuple[int, ...]  # with a scale, as indices into the study's
+    pro_iqm: Estimate
+    base_iqm: Estimate
+    difference: Estimate  # of the interquartile means
+    median_difference: Estimate
+    chance_ahead: float  # share of resamples in which pro's IQM is the higher
+    improvement: Estimate  # probability of, over all common games
+    improvement_games: int
+    runs: int  # finished ones of the series that has fewer, on those games
+    wins: Estimate  # share of games in which pro's mean final score is the higher
+    final_gain: Array  # [all games of the study]
+    area_gain: Array  # [all games of the study]
+
+    @property
+    def few(self) -> bool:
+        """Too few runs for its intervals to be believed."""
+        return self.runs < FEW_RUNS
+
+    @property
+    def ahead(self) -> int:
+        """1: pro is ahead, -1: base is, 0: they cannot be told apart."""
+        if self.difference.has_interval:
+            return int(self.difference.low > 0) - int(self.difference.high < 0)
+        # games that share no scale: by the probability of improvement
+        return int(self.improvement.low > 0.5) - int(self.improvement.high < 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """Everything computed from a study."""
+
+    study: Study
+    aggregates: tuple[Aggregate, ...]
+    comparisons: tuple[Comparison, ...]
+    main_comparisons: tuple[Comparison, ...]  # an agent with the pull against itself without
+
+
+def examine(study: Study, resamples: int = RESAMPLES) -> Findings:
+    """All statistics; the same study and number of resamples give the same numbers."""
+    aggregates = (_aggregate(study, block, resamples) for block in study.blocks)
+    pairs, main = _pairs(study)
+    compared = [(pair in main, _compare(study, *pair, resamples)) for pair in pairs]
+    return Findings(
+        study,
+        tuple(one for one in aggregates if one is not None),
+        tuple(one for _, one in compared if one is not None),
+        tuple(one for is_main, one in compared if is_main and one is not None),
+    )
+
+
+def sample(study: Study, block: Block, games: Array, resamples: int, scaled: bool) -> Resampled:
+    """Final scores of some games, resampled by a generator that depends on the series alone."""
+    values = study.scale(block.final) if scaled else block.final
+    generator = np.random.default_rng([0, zlib.crc32(block.name.encode())])
+    return statistics.resample(values[:, games], resamples, generator)
+
+
+def _aggregate(study: Study, block: Block, resamples: int) -> Aggregate | None:
+    games = np.flatnonzero(study.scale.known & ~np.isnan(block.mean_final))
+    if not len(games):
+        return None
+    drawn = sample(study, block, games, resamples, scaled=True)
+    once = statistics.whole(drawn.scores)
+    functions = {
+        "median": statistics.median,
+        "IQM": statistics.interquartile_mean,
+        "mean": statistics.mean,
+        "optimality gap": statistics.optimality_gap,
+    }
+    if study.scale.kind == "raw":
+        del functions["optimality gap"]  # a raw return has no optimum to fall short of
+    metrics = {
+        name: statistics.estimate(function(once)[0], function(drawn), drawn.repeated)
+        for name, function in functions.items()
+    }
+    return Aggregate(block, len(games), int(drawn.runs.sum()), metrics)
+
+
+def _pairs(study: Study) -> tuple[list[tuple[Block, Block]], list[tuple[Block, Block]]]:
+    """Main pairs, and each main series with the pull against every variant of its family."""
+    series = [block.series for block in study.blocks]
+    main = [
+        (study.block(one), study.block(other))
+        for one in series
+        if (other := partner(one, series)) is not None
+    ]
+    pairs = list(main)
+    for pro, base in main:
+        family = {pro.series.agent, base.series.agent}
+        pairs += [
+            (pro, block)
+            for block in study.blocks
+            if block.series.agent in family and block not in (pro, base)
+        ]
+    if not pairs:
+        mains = [block for block in study.blocks if block.series.main] or list(study.blocks)
+        rest = [block for block in study.blocks if block is not mains[0]]
+        pairs = main = [(block, mains[0]) for block in rest]
+    return pairs, main
+
+
+def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Comparison | None:
+    both = ~np.isnan(pro.mean_final) & ~np.isnan(base.mean_final)
+    common = np.flatnonzero(both)
+    if not len(common):
+        return None
+    scaled = np.flatnonzero(both & study.scale.known)
+    one, other = (sample(study, block, common, resamples, scaled=False) for block in (pro, base))
+    repeated = one.repeated and other.repeated
+    first, second = statistics.whole(one.scores), statistics.whole(other.scores)
+    chance = statistics.estimate(
+        statistics.improvement(first, second)[0], statistics.improvement(one, other), repeated
+    )
+    ahead, behind = statistics.game_means(one), statistics.game_means(other)
+    wins = statistics.estimate(
+        float(np.mean(pro.mean_final[common] > base.mean_final[common])),
+        np.asarray((ahead > behind).mean(axis=1)),
+        repeated,
+    )
+    nothing = Estimate(math.nan, math.nan, math.nan)
+    iqms, difference, medians, share = [nothing, nothing], nothing, nothing, math.nan
+    if len(scaled):
+        drawn = [sample(study, block, scaled, resamples, scaled=True) for block in (pro, base)]
+        once = [statistics.whole(part.scores) for part in drawn]
+        many = [statistics.interquartile_mean(part) for part in drawn]
+        real = [float(statistics.interquartile_mean(part)[0]) for part in once]
+        iqms = [
+            statistics.estimate(value, values, part.repeated)
+            for value, values, part in zip(real, many, drawn, strict=True)
+        ]
+        difference = statistics.estimate(real[0] - real[1], many[0] - many[1], repeated)
+        medians = statistics.estimate(
+            float(statistics.median(once[0])[0] - statistics.median(once[1])[0]),
+            statistics.median(drawn[0]) - statistics.median(drawn[1]),
+            repeated,
+        )
+        share = float(np.mean(many[0] > many[1])) if repeated else math.nan
+    return Comparison(
+        pro,
+        base,
+        tuple(scaled.tolist()),
+        iqms[0],
+        iqms[1],
+        difference,
+        medians,
+        share,
+        chance,
+        len(common),
+        int(min(one.runs.sum(), other.runs.sum())),
+        wins,
+        scores.gain(pro.mean_final, base.mean_final, study.scale),
+        scores.gain(pro.mean_area, base.mean_area, study.scale),
+    )
+
+
+def sync_ratios(pro: Block, base: Block) -> Array:
+    """Mean size of pro's target updates over base's, [games]; NaN where one has none."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        sizes = [
+            statistics.nanmean(statistics.nanmean(b.curves["sync_distance"]).T) for b in (pro, base)
+        ]
+        return np.asarray(sizes[0] / sizes[1])

@@ -1,0 +1,89 @@
+"""Scores compare only under one protocol; runs of several are refused with what differs.
+
+Part of it: how the game is presented, how it is scored, and for how long an agent learns. What an
+agent is (network, replay, learner, target, pull, exploration) tells series apart instead.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from proxrl.config import flatten
+from proxrl.errors import UserError
+from proxrl.report.runs import Run
+from proxrl.training.presets import family_of
+
+PREFIXES = ("protocol.", "evaluation.")
+# what a line of metrics.jsonl records -> the setting it is about
+RECORDED = {
+    "epsilon": "evaluation.epsilon",
+    "episodes": "evaluation.episodes",
+    "sticky_actions": "protocol.sticky_actions",
+    "frame_skip": "protocol.frame_skip",
+    "stack": "protocol.stack",
+    "max_episode_steps": "protocol.max_episode_steps",
+    "trained_with_life_loss_terminal": "protocol.life_loss_terminal",
+    "returns": "returns",
+}
+
+
+def cut(run: Run, steps: int) -> Run:
+    """The run as it stood after `steps`: finished if it got there."""
+    if not run.usable:
+        return run
+    keep = run.steps <= steps
+    reached = run.steps[-1] >= steps
+    return replace(
+        run,
+        status="finished" if reached else "stopped" if run.status == "finished" else run.status,
+        config=replace(run.asked, steps=steps),
+        steps=run.steps[keep],
+        episodes=run.episodes[keep],
+        curves={name: values[keep] for name, values in run.curves.items()},
+        protocols=tuple(item for item in run.protocols if item[0] <= steps),
+    )
+
+
+def common_protocol(runs: Sequence[Run]) -> dict[str, Any]:
+    """The settings that all runs share, or a `UserError` that names those that differ."""
+    seen: dict[str, dict[Any, str]] = {}  # setting -> value -> a run that has it
+    for run in runs:
+        for setting, value in _settings(run):
+            seen.setdefault(setting, {}).setdefault(value, run.path)
+    several = {setting: values for setting, values in seen.items() if len(values) > 1}
+    if several:
+        parts = [
+            f"{setting} ({', '.join(f'{_said(v)} in {path}' for v, path in values.items())})"
+            for setting, values in several.items()
+        ]
+        raise UserError(
+            "runs of different protocols cannot stand in one report: "
+            + "; ".join(parts)
+            + _advice(runs, several)
+        )
+    return {setting: next(iter(values)) for setting, values in seen.items()}
+
+
+def _settings(run: Run) -> list[tuple[str, Any]]:
+    config = run.asked
+    asked = [(name, value) for name, value in flatten(config).items() if name.startswith(PREFIXES)]
+    recorded = [
+        (setting, line[name])
+        for _, line in run.protocols
+        for name, setting in RECORDED.items()
+        if name in line
+    ]
+    return [("family", family_of(config.env)), ("steps", config.steps), *asked, *recorded]
+
+
+def _advice(runs: Sequence[Run], several: dict[str, dict[Any, str]]) -> str:
+    if set(several) == {"steps"}:
+        return f"; to compare them where all still ran, add --steps {min(several['steps'])}"
+    return "; put them into folders of their own"
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "∞" if value == math.inf else str(value)

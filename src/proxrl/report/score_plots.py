@@ -1,0 +1,245 @@
+"""Figures of final scores: aggregates, gains, probabilities of improvement, profiles, c."""
+
+import math
+
+import numpy as np
+
+from proxrl.report import statistics
+from proxrl.report.baselines import NOTE, Baseline
+from proxrl.report.findings import METRICS, Comparison, Findings, sample
+from proxrl.report.plot import Line, Panel, Plot, series_line
+from proxrl.report.series import Series
+from proxrl.report.study import Study
+from proxrl.types import Array
+
+THRESHOLDS = 121  # points of a performance profile
+PROFILE_RESAMPLES = 2_000
+
+
+def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | None:
+    study = findings.study
+    if not findings.aggregates:
+        return None
+    names = [name for name in METRICS if name in findings.aggregates[0].metrics]
+    rows = {
+        name: [_interval(one.block.series, one.metrics[name]) for one in findings.aggregates]
+        for name in names
+    }
+    for baseline in baselines:
+        for name, value in baseline_aggregates(study, baseline).items():
+            rows[name].append(_mark(baseline, value))
+    games = {one.games for one in findings.aggregates}
+    over = f"{min(games)}" + (f" to {max(games)}" if len(games) > 1 else "")
+    caption = (
+        f"Final {study.scale.unit} over {over} game{'s' * (games != {1})}, with 95% stratified "
+        "bootstrap intervals. IQM: mean of the middle half of all runs."
+    )
+    if "optimality gap" in names:
+        caption += " Optimality gap: mean shortfall from 1, lower is better."
+    if baselines:
+        caption += f" Dopamine's (no interval): {NOTE}, last iteration within the budget."
+    panels = tuple(Panel(name, tuple(rows[name])) for name in names)
+    return Plot("aggregates", "Aggregate scores", caption, "intervals", panels, study.scale.unit)
+
+
+def baseline_aggregates(study: Study, baseline: Baseline) -> dict[str, float]:
+    """Of the games' means over seeds, at the study's budget."""
+    values = study.scale(baseline.at(study.budget_steps))[None, study.scale.known]
+    if np.isnan(values).all():
+        return {}
+    once = statistics.whole(values)
+    functions = (
+        statistics.median,
+        statistics.interquartile_mean,
+        statistics.mean,
+        statistics.optimality_gap,
+    )
+    return {name: float(f(once)[0]) for name, f in zip(METRICS, functions, strict=True)}
+
+
+def gains(study: Study, one: Comparison) -> Plot | None:
+    """Figure 3: the final gain of each game, the gain in area under the curve beside it."""
+    games = [game for game in range(len(study.games)) if np.isfinite(one.final_gain[game])]
+    if not games:
+        return None
+    games.sort(key=lambda game: (one.final_gain[game], study.games[game]))
+    pro, base = one.pro.series, one.base.series
+    names = np.array([study.games[game] for game in games])
+    panel = Panel(
+        "",
+        (
+            Line("final", pro.colour, pro.dark, "solid", names, one.final_gain[games]),
+            Line(
+                "area under the curve", base.colour, base.dark, "dot", names, one.area_gain[games]
+            ),
+        ),
+    )
+    reference = "human" if study.scale.kind == "human" else "DQN"
+    formula = f"({pro.name} − {base.name}) / (max({base.name}, {reference}) − random)"
+    ahead = int((one.final_gain[games] > 0).sum())
+    left_out = one.improvement_games - len(games)
+    caption = (
+        f"{formula}, mean final scores over seeds; {pro.name} ahead in {ahead} of {len(games)}. "
+        "Bars: final; dots: the same formula with the mean of the whole curve in place of its end."
+    )
+    if left_out:
+        caption += f" {left_out} without a human score left out."
+    return Plot(
+        f"gain_{pro.agent}",
+        f"Gain of {pro.name} over {base.name}",
+        caption,
+        "gains",
+        (panel,),
+        "",
+        "gain",
+        {"negative": [base.colour, base.dark], "names": [pro.name, base.name]},
+    )
+
+
+def improvement(findings: Findings) -> Plot | None:
+    """Probability of improvement, each pair on its common games."""
+    if not findings.comparisons:
+        return None
+    lines = tuple(
+        Line(
+            f"{one.pro.name} > {one.base.name}",
+            *(
+                (one.pro if index < len(findings.main_comparisons) else one.base).series.colour,
+                (one.pro if index < len(findings.main_comparisons) else one.base).series.dark,
+            ),
+            "solid",
+            np.array([one.improvement.value]),
+            np.zeros(1),
+            np.array([one.improvement.low]),
+            np.array([one.improvement.high]),
+        )
+        for index, one in enumerate(findings.comparisons)
+    )
+    return Plot(
+        "improvement",
+        "Probability of improvement",
+        "Probability that a run of the first beats a run of the second in the same game, averaged "
+        "over games, ties counting half; 95% stratified bootstrap intervals. One half: no "
+        "difference.",
+        "intervals",
+        (Panel("", lines),),
+        "P(X > Y)",
+        options={"reference": 0.5, "range": [0.0, 1.0]},
+    )
+
+
+def profiles(findings: Findings) -> Plot | None:
+    """Performance profiles: share of runs above each score."""
+    study = findings.study
+    if not findings.aggregates:
+        return None
+    parts = []
+    for one in findings.aggregates:
+        games = np.flatnonzero(study.scale.known & ~np.isnan(one.block.mean_final))
+        drawn = sample(study, one.block, games, PROFILE_RESAMPLES, scaled=True)
+        parts.append((one.block.series, drawn))
+    values = np.concatenate([part.scores[~np.isnan(part.scores)] for _, part in parts])
+    top = float(np.quantile(values, 0.97)) * 1.05
+    grid = np.linspace(min(0.0, float(np.quantile(values, 0.03))), max(top, 1e-9), THRESHOLDS)
+    lines = []
+    for series, drawn in parts:
+        share = statistics.performance_profile(statistics.whole(drawn.scores), grid)[0]
+        low, high = statistics.interval(statistics.performance_profile(drawn, grid), drawn.repeated)
+        lines.append(series_line(series, grid, share, low, high))
+    return Plot(
+        "profiles",
+        "Performance profiles",
+        f"Share of runs with a final {study.scale.unit} above τ, every game counting alike; bands: "
+        "pointwise 95% bootstrap intervals. Higher is better.",
+        "lines",
+        (Panel("", tuple(lines)),),
+        f"{study.scale.unit} τ",
+        "share of runs above τ",
+        {"y_range": [0.0, 1.02]},
+    )
+
+
+def score_against_c(findings: Findings) -> Plot | None:
+    """Figure 2: the aggregate score of each c, with c = ∞ (no pull) as a level line."""
+    study = findings.study
+    lines: list[Line] = []
+    for agent in dict.fromkeys(one.block.series.agent for one in findings.aggregates):
+        tried = sorted(
+            (
+                one
+                for one in findings.aggregates
+                if one.block.series.agent == agent
+                and math.isfinite(one.block.series.c)
+                and set(one.block.series.varied) <= {"c"}
+            ),
+            key=lambda one: one.block.series.c,
+        )
+        if len(tried) < 2:
+            continue
+        c = np.array([one.block.series.c for one in tried])
+        series = next((o.block.series for o in tried if o.block.series.main), tried[0].block.series)
+        lines.append(
+            Line(
+                agent_name(series),
+                series.colour,
+                series.dark,
+                "solid",
+                c,
+                *_columns([one.metrics["IQM"] for one in tried]),
+            )
+        )
+        plain = next(
+            (
+                o
+                for o in findings.aggregates
+                if o.block.series.agent == agent.removesuffix("-pro")
+                and o.block.series.main
+                and math.isinf(o.block.series.c)
+            ),
+            None,
+        )
+        if plain is not None:
+            ends = [plain.metrics["IQM"]] * 2
+            one = plain.block.series
+            lines.append(
+                Line(
+                    f"{one.name} (c = ∞)",
+                    one.colour,
+                    one.dark,
+                    "dash",
+                    np.array([c[0], c[-1]]),
+                    *_columns(ends),
+                )
+            )
+    if not lines:
+        return None
+    return Plot(
+        "score_against_c",
+        "Score against c",
+        f"Interquartile mean of the final {study.scale.unit} for each proximal coefficient "
+        "(compare the paper's Figure 2); bars: 95% bootstrap intervals.",
+        "lines",
+        (Panel("", tuple(lines)),),
+        "proximal coefficient c",
+        f"IQM, {study.scale.unit}",
+        {"log_x": True, "markers": True},
+    )
+
+
+def agent_name(series: Series) -> str:
+    return series.name.split(" (")[0]
+
+
+def _interval(series: Series, one: statistics.Estimate) -> Line:
+    low, high = np.array([one.low]), np.array([one.high])
+    return series_line(series, np.array([one.value]), np.zeros(1), low, high)
+
+
+def _mark(baseline: Baseline, value: float) -> Line:
+    style = (baseline.name, baseline.colour, baseline.dark, "dot")
+    return Line(*style, np.array([value]), np.zeros(1))
+
+
+def _columns(estimates: list[statistics.Estimate]) -> tuple[Array, Array, Array]:
+    values, low, high = np.array([(one.value, one.low, one.high) for one in estimates]).T
+    return values, low, high

@@ -1,0 +1,123 @@
+"""What a run is worth: final score, area under the curve, and both on a scale that games share.
+
+    human-normalised score = (agent - random) / (human - random)                (Section 5.2.2)
+    gain = (pro - base) / (max(base, human) - random)                           (Section 5.2.2)
+
+Scores are undiscounted evaluation returns. Atari: no-op human and random scores, 51 of the paper's
+55 games. MinAtar has no human score: there DQN's mean final score in the same study stands in its
+place. Other environments: raw returns.
+"""
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from proxrl.types import Array
+
+FINAL_STEPS = 1_000_000  # of a run of the paper's length
+FINAL_SHARE = 0.05  # of a shorter one
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """What counts as 0 and as 1 in each game; NaN where nothing is known."""
+
+    kind: str  # human, dqn or raw
+    unit: str  # how a scaled score is called
+    low: Array  # [games]
+    high: Array  # [games]
+
+    @property
+    def known(self) -> Array:
+        """[games]: can a score be scaled?"""
+        return np.asarray(self.high > self.low)
+
+    def __call__(self, scores: Array) -> Array:
+        """Scores [..., games] on this scale; NaN where it is not known."""
+        span = np.where(self.known, self.high - self.low, np.nan)
+        return np.asarray((scores - self.low) / span)
+
+
+def final_window_steps(budget_steps: int) -> float:
+    """The last million agent steps, of runs under 20 million their last 5%."""
+    return min(FINAL_STEPS, FINAL_SHARE * budget_steps)
+
+
+def final_score(steps: Array, returns: Array, episodes: Array, budget_steps: int) -> float:
+    """Mean return of all evaluation episodes in the window before `budget_steps`."""
+    inside = (steps > budget_steps - final_window_steps(budget_steps)) & (steps <= budget_steps)
+    if not inside.any():  # evaluations further apart than the window: the last one
+        inside = steps == steps[steps <= budget_steps].max()
+    return float(np.average(returns[inside], weights=episodes[inside]))
+
+
+def area_score(steps: Array, returns: Array, budget_steps: int) -> float:
+    """Area under the learning curve divided by its length: each evaluation stands for the steps
+    since the one before it."""
+    before = steps <= budget_steps
+    lengths = np.diff(steps[before], prepend=0)
+    return float(np.average(returns[before], weights=lengths))
+
+
+def gain(pro: Array, base: Array, scale: Scale) -> Array:
+    """The paper's gain from mean scores [games]; NaN where no human (or DQN) score is known."""
+    if scale.kind == "raw":
+        return np.full(len(scale.low), np.nan)
+    best = np.maximum(base, np.where(scale.known, scale.high, np.nan))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray((pro - base) / (best - scale.low))
+
+
+# ------------------------------------------------------------------------------------------ tables
+
+
+@cache
+def atari_scores() -> dict[str, tuple[float, float]]:
+    """game -> (random, human), no-op starts; games without a human score are left out."""
+    return {
+        row["game"]: (float(row["random"]), float(row["human"]))
+        for row in read_table("atari_scores.csv")
+        if row["human"]
+    }
+
+
+@cache
+def paper_games() -> tuple[str, ...]:
+    """The 55 games of the paper."""
+    return tuple(row["game"] for row in read_table("atari_scores.csv") if row["in_paper"] == "yes")
+
+
+@cache
+def minatar_random() -> dict[str, float]:
+    """game -> mean return of uniformly random actions, measured by this project."""
+    return {row["game"]: float(row["random"]) for row in read_table("minatar_random.csv")}
+
+
+def read_table(name: str) -> list[dict[str, str]]:
+    """A CSV file that comes with the package; its README says where from."""
+    with (resources.files("proxrl.report") / "data" / name).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def human_scale(games: tuple[str, ...]) -> Scale:
+    """Random play is 0, a human tester is 1."""
+    known = atari_scores()
+    low, high = np.array([known.get(game, (np.nan, np.nan)) for game in games]).T
+    return Scale("human", "human-normalised score", low, high)
+
+
+def reference_scale(games: tuple[str, ...], reference: Array) -> Scale:
+    """Random play is 0, `reference` [games], DQN's mean final score in this study, is 1."""
+    low = np.array([minatar_random().get(game, np.nan) for game in games])
+    return Scale("dqn", "DQN-normalised score", low, np.asarray(reference, np.float64))
+
+
+def raw_scale(games: tuple[str, ...]) -> Scale:
+    """One game's returns as they are; several games without a scale share none."""
+    if len(games) == 1:
+        return Scale("raw", "return", np.zeros(1), np.ones(1))
+    nothing = np.full(len(games), np.nan)
+    return Scale("raw", "return", nothing, nothing)

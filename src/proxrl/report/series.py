@@ -1,0 +1,187 @@
+"""A series: an agent, and the settings in which runs of this agent differ.
+
+"DQN" and "DQN Pro", or in a study of target periods "DQN (period 2,000)", "DQN (period 8,000)".
+Games and seeds never tell series apart; what belongs to the protocol cannot (protocol.py).
+"""
+
+import colorsys
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proxrl.config import RunConfig, flatten
+from proxrl.errors import UserError
+from proxrl.report.runs import Run
+from proxrl.training import presets
+
+NAMES = {
+    "dqn": "DQN",
+    "dqn-pro": "DQN Pro",
+    "rainbow": "Rainbow",
+    "rainbow-pro": "Rainbow Pro",
+    "rainbow-full": "Full Rainbow",
+    "rainbow-full-pro": "Full Rainbow Pro",
+}
+# the paper's colours (Figure 4): on paper, and lighter on a dark screen
+COLOURS = {
+    "dqn": ("#2b6cb0", "#6cb2f5"),
+    "dqn-pro": ("#c53030", "#ff7b7b"),
+    "rainbow": ("#2f855a", "#5fd39a"),
+    "rainbow-pro": ("#d69e2e", "#f2c94c"),
+    "rainbow-full": ("#2c7a7b", "#5cc8cb"),
+    "rainbow-full-pro": ("#c05621", "#f5a167"),
+}
+OTHERS = (("#6b46c1", "#b794f4"), ("#b83280", "#f687b3"), ("#744210", "#d6a977"))
+DASHES = ("solid", "dash", "dot", "dashdot")
+SHORT = {
+    "c": "c",
+    "target.period": "period",
+    "target.tau": "τ",
+    "target.period_unit": "period in",
+    "learner.learning_rate": "α",
+    "replay.batch_size": "batch",
+    "replay.n_step": "n",
+    "learner.discount": "γ",
+}
+NOT_THE_AGENT = ("protocol.", "evaluation.", "checkpoint.", "logging.")
+IDENTITY = ("agent", "env", "seed", "steps", "device", "threads")
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """Runs that are repetitions of one another, over games and seeds."""
+
+    name: str
+    agent: str
+    settings: dict[str, Any]  # all that make the agent, by dotted name
+    varied: tuple[str, ...]  # the ones in which series of this agent differ
+    main: bool  # the agent as its preset has it, or the only one there is
+    colour: str = "#000000"
+    dark: str = "#ffffff"
+    dash: str = "solid"
+
+    @property
+    def c(self) -> float:
+        return float(self.settings["c"])
+
+
+def agent_settings(config: RunConfig) -> dict[str, Any]:
+    """What tells an agent from another of its name; c in force, however it was said."""
+    flat = {
+        name: value
+        for name, value in flatten(config).items()
+        if name not in IDENTITY and not name.startswith((*NOT_THE_AGENT, "proximal.c"))
+    }
+    del flat["proximal.pull_per_sync"]
+    if config.target.rule == "polyak":
+        del flat["target.period"], flat["target.period_unit"]
+    else:
+        del flat["target.tau"]
+    return {**flat, "c": config.c}
+
+
+def group(runs: Sequence[Run]) -> dict[Series, list[Run]]:
+    """Runs by series: DQN before DQN Pro before the Rainbows, the main series of an agent first."""
+    groups: dict[Series, list[Run]] = {}
+    present = {run.asked.agent for run in runs}
+    strangers = sorted(present - set(NAMES))
+    for agent in (*(name for name in NAMES if name in present), *strangers):
+        colours = COLOURS.get(agent) or OTHERS[strangers.index(agent) % len(OTHERS)]
+        groups |= _of_one_agent(agent, colours, [run for run in runs if run.asked.agent == agent])
+    return groups
+
+
+def partner(series: Series, all_series: Sequence[Series]) -> Series | None:
+    """The agent without the pull that this main series is to be compared with."""
+    base = series.agent.removesuffix("-pro")
+    if not series.main or base == series.agent:
+        return None
+    return next((one for one in all_series if one.main and one.agent == base), None)
+
+
+def _of_one_agent(agent: str, colours: tuple[str, str], runs: list[Run]) -> dict[Series, list[Run]]:
+    settings = [agent_settings(run.asked) for run in runs]
+    names = dict.fromkeys(name for one in settings for name in one)
+    # a setting that one target rule has and the other lacks is told by the rule alone
+    varied = tuple(
+        name for name in names if len({one[name] for one in settings if name in one}) > 1
+    )
+    kinds: dict[tuple[Any, ...], list[int]] = {}
+    for number, one in enumerate(settings):
+        kinds.setdefault(tuple(one.get(name) for name in varied), []).append(number)
+    preset = _preset(agent, runs[0].asked.env)
+    usual = tuple(preset.get(name) for name in varied)
+    if usual not in kinds:  # then the one with most runs stands for the agent
+        usual = max(kinds, key=lambda kind: len(kinds[kind]))
+    order = sorted(kinds, key=lambda kind: (kind != usual, [_order(value) for value in kind]))
+    groups: dict[Series, list[Run]] = {}
+    for place, kind in enumerate(order):
+        differs = ", ".join(_labels(dict(zip(varied, kind, strict=True))))
+        label = NAMES.get(agent, agent) + (f" ({differs})" if differs else "")
+        light, dark = (_shade(colour, place, len(order)) for colour in colours)
+        series = Series(
+            label,
+            agent,
+            settings[kinds[kind][0]],
+            varied,
+            kind == usual,
+            light,
+            dark,
+            DASHES[place % len(DASHES)],
+        )
+        groups[series] = [runs[number] for number in kinds[kind]]
+    return groups
+
+
+def _preset(agent: str, env: str) -> dict[str, Any]:
+    try:
+        return agent_settings(presets.make(agent, env))
+    except UserError:  # an agent of another version of proxrl
+        return {}
+
+
+def _labels(varied: dict[str, Any]) -> list[str]:
+    """period 2,000, or Polyak and τ 0.05: a rule that a period implies goes without saying."""
+    labels = []
+    for name, value in varied.items():
+        if value is None:
+            continue
+        if name == "target.rule":
+            if value == "polyak" or varied.get("target.period") is None:
+                labels.append({"polyak": "Polyak"}.get(value, value))
+        else:
+            labels.append(f"{SHORT.get(name, name)} {shown(value)}")
+    return labels
+
+
+def shown(value: Any) -> str:
+    """A setting's value for people; empty for one that the series does not have."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, tuple):
+        return "×".join(map(str, value))
+    if value == math.inf:
+        return "∞"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
+def _order(value: Any) -> tuple[int, float, str]:
+    """Numbers by size, the rest by name, what is missing last."""
+    if isinstance(value, int | float):
+        return (0, float(value), "")
+    return (2, 0.0, "") if value is None else (1, 0.0, str(value))
+
+
+def _shade(colour: str, place: int, count: int) -> str:
+    """The agent's colour for its main series, then lighter and darker turns of it."""
+    if place == 0:
+        return colour
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    hue, light, full = colorsys.rgb_to_hls(red, green, blue)
+    span = (place + 1) // 2 / (count // 2 + 1)
+    light = light + (0.85 - light) * span if place % 2 else light * (1 - 0.6 * span)
+    turned = colorsys.hls_to_rgb((hue + 0.03 * place) % 1, light, full * 0.85)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in turned)

@@ -1,0 +1,209 @@
+"""Runs brought together: games, seeds and series as arrays of one shape, seeds x games (x points).
+
+Learning curves are kept at no more than 200 points: a point is the mean of the evaluations since
+the point before it, run by run, so that standard errors are over runs.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from proxrl.errors import UserError
+from proxrl.report import scores
+from proxrl.report.protocol import common_protocol, cut
+from proxrl.report.runs import CURVES, Run
+from proxrl.report.series import Series, group
+from proxrl.report.statistics import nanmean
+from proxrl.training.presets import family_of
+from proxrl.types import Array
+
+MAX_POINTS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One series' numbers; NaN where there is no (finished) run."""
+
+    series: Series
+    runs: tuple[Run, ...]
+    final: Array  # [seeds, games]
+    area: Array  # [seeds, games]
+    curves: dict[str, Array]  # name in CURVES -> [seeds, games, points]
+
+    @property
+    def name(self) -> str:
+        return self.series.name
+
+    @property
+    def mean_final(self) -> Array:
+        """[games]."""
+        return nanmean(self.final)
+
+    @property
+    def mean_area(self) -> Array:
+        """[games]."""
+        return nanmean(self.area)
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Everything that a report shows, before any statistics."""
+
+    name: str
+    family: str
+    protocol: dict[str, Any]
+    budget_steps: int
+    games: tuple[str, ...]
+    seeds: tuple[int, ...]
+    points: Array  # agent steps, [points]
+    evaluations_per_point: int
+    scale: scores.Scale
+    blocks: tuple[Block, ...]
+    runs: tuple[Run, ...]  # all of them, also those that could not be read
+    missing: tuple[tuple[str, str, int], ...]  # series, game, seed
+
+    @property
+    def frame_skip(self) -> int:
+        return int(self.protocol["protocol.frame_skip"])
+
+    @property
+    def in_frames(self) -> bool:
+        """Atari counts emulator frames on its axes, as the paper does."""
+        return self.family == "atari"
+
+    @property
+    def axis(self) -> Array:
+        """The points as they are drawn, [points]."""
+        return self.points * (self.frame_skip if self.in_frames else 1)
+
+    @property
+    def axis_name(self) -> str:
+        return "emulator frames" if self.in_frames else "agent steps"
+
+    def block(self, series: Series) -> Block:
+        return next(block for block in self.blocks if block.series is series)
+
+    def main(self, agent: str) -> Block | None:
+        """The block that stands for an agent."""
+        found = (b for b in self.blocks if b.series.agent == agent and b.series.main)
+        return next(found, None)
+
+
+def gather(name: str, runs: Sequence[Run], steps: int | None = None) -> Study:
+    """One study of all runs; a `UserError` if their protocols differ."""
+    if steps is not None:
+        runs = [cut(run, steps) for run in runs]
+    usable = [run for run in runs if run.usable]
+    if not usable:
+        raise UserError(f"--steps {steps} cannot be: no run has an evaluation by then")
+    protocol = common_protocol(usable)
+    budget = int(protocol["steps"])
+    period = int(protocol["evaluation.period_steps"])
+    games = tuple(sorted({game_of(run.asked.env) for run in usable}))
+    seeds = tuple(sorted({run.asked.seed for run in usable}))
+    evaluations = math.ceil(budget / period)
+    together = math.ceil(evaluations / MAX_POINTS)
+    count = math.ceil(evaluations / together)
+    points = np.minimum(np.arange(1, count + 1) * together * period, budget)
+    groups = group(usable)
+    _require_one_run_each(groups)
+    blocks = tuple(
+        _block(series, members, games, seeds, budget, period * together, count)
+        for series, members in groups.items()
+    )
+    family = str(protocol["family"])
+    return Study(
+        name,
+        family,
+        protocol,
+        budget,
+        games,
+        seeds,
+        points,
+        together,
+        _scale(family, games, blocks),
+        blocks,
+        tuple(runs),
+        _missing(blocks),
+    )
+
+
+def game_of(env: str) -> str:
+    """ALE/Breakout-v5 and MinAtar/Breakout-v1 are Breakout; other ids are their own names."""
+    name = env.split(":", 1)[-1]
+    if family_of(env) in ("atari", "minatar"):
+        name = name.split("/", 1)[1].rsplit("-v", 1)[0]
+    return name
+
+
+def _block(
+    series: Series,
+    runs: Sequence[Run],
+    games: tuple[str, ...],
+    seeds: tuple[int, ...],
+    budget: int,
+    width: int,
+    count: int,
+) -> Block:
+    shape = (len(seeds), len(games))
+    final, area = np.full(shape, np.nan), np.full(shape, np.nan)
+    curves = {name: np.full((*shape, count), np.nan, np.float32) for name in CURVES}
+    for run in runs:
+        at = seeds.index(run.asked.seed), games.index(game_of(run.asked.env))
+        returns = run.curves["eval_return"]
+        if run.status == "finished":
+            final[at] = scores.final_score(run.steps, returns, run.episodes, budget)
+            area[at] = scores.area_score(run.steps, returns, budget)
+        place = np.minimum((run.steps - 1) // width, count - 1)
+        for name, values in run.curves.items():
+            curves[name][at] = _binned(values, place, count)
+    return Block(series, tuple(runs), final, area, curves)
+
+
+def _binned(values: Array, place: Array, count: int) -> Array:
+    """Means of the values that share a place, [count]; NaN where there is none."""
+    there = np.isfinite(values)
+    number = np.bincount(place[there], minlength=count)
+    total = np.bincount(place[there], weights=values[there], minlength=count)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+def _scale(family: str, games: tuple[str, ...], blocks: tuple[Block, ...]) -> scores.Scale:
+    if family == "atari":
+        scale = scores.human_scale(games)
+    elif family == "minatar":
+        dqn = next((b for b in blocks if b.series.agent == "dqn" and b.series.main), None)
+        nothing = np.full(len(games), np.nan)
+        scale = scores.reference_scale(games, nothing if dqn is None else dqn.mean_final)
+    else:
+        return scores.raw_scale(games)
+    return scale if scale.known.any() else scores.raw_scale(games)
+
+
+def _missing(blocks: tuple[Block, ...]) -> tuple[tuple[str, str, int], ...]:
+    """Seeds that a series has in one of its games and lacks in another."""
+    holes = []
+    for block in blocks:
+        there = {(game_of(run.asked.env), run.asked.seed) for run in block.runs}
+        for game in sorted({game for game, _ in there}):
+            for seed in sorted({seed for _, seed in there}):
+                if (game, seed) not in there:
+                    holes.append((block.name, game, seed))
+    return tuple(holes)
+
+
+def _require_one_run_each(groups: dict[Series, list[Run]]) -> None:
+    """Two environments may share a game's name (versions of it); then they are no repetition."""
+    for series, runs in groups.items():
+        seen: dict[tuple[str, int], Run] = {}
+        for run in runs:
+            key = game_of(run.asked.env), run.asked.seed
+            other = seen.setdefault(key, run)
+            if other is not run:
+                raise UserError(
+                    f"{other.path} and {run.path} are both {series.name} on {key[0]}, seed "
+                    f"{key[1]} ({other.asked.env}, {run.asked.env}): keep one of them"
+                )

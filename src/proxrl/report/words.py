@@ -1,0 +1,176 @@
+"""What a report says at its top: a few sentences with their numbers, and what they leave out."""
+
+from collections.abc import Sequence
+
+from proxrl.report.findings import FEW_RUNS, Comparison, Findings
+from proxrl.report.scores import final_window_steps
+from proxrl.report.statistics import Estimate
+from proxrl.report.study import Study
+
+FAMILIES = {"atari": "Atari game", "minatar": "MinAtar game", "classic": "environment"}
+
+
+def lead(study: Study) -> str:
+    """55 Atari games · 4 series · 5 seeds · 1,100 runs · 120M frames (30,000,000 agent steps)."""
+    parts = [
+        _count(len(study.games), FAMILIES[study.family]),
+        f"{len(study.blocks)} series",
+        _count(len(study.seeds), "seed"),
+        _count(len(study.runs), "run"),
+        budget(study).removeprefix("After "),
+    ]
+    return " · ".join(parts)
+
+
+def summary(findings: Findings) -> list[str]:
+    """A few sentences: who is ahead, by how much, with what certainty, at which budget."""
+    study = findings.study
+    if not findings.aggregates and not findings.comparisons:
+        return [_nothing_finished(study)]
+    sentences = [_sentence(study, one) for one in findings.main_comparisons]
+    if not sentences:
+        sentences = [
+            f"{one.block.name}: {_said(one.metrics['IQM'])}, interquartile mean of the "
+            f"{study.scale.unit} over {_count(one.games, 'game')}."
+            for one in findings.aggregates
+        ]
+    return sentences
+
+
+def method(study: Study) -> str:
+    """How the numbers of the summary were obtained."""
+    window = final_window_steps(study.budget_steps)
+    return (
+        "In brackets: 95% stratified bootstrap intervals over runs. A run's final score is the "
+        f"mean of its evaluation episodes in the last {window:,.0f} agent steps."
+    )
+
+
+def budget(study: Study) -> str:
+    """After 120M frames (30,000,000 agent steps)."""
+    steps = f"{study.budget_steps:,} agent steps"
+    if not study.in_frames:
+        return f"After {steps}"
+    return f"After {_short(study.budget_steps * study.frame_skip)} frames ({steps})"
+
+
+def _sentence(study: Study, one: Comparison) -> str:
+    pro, base = one.pro.name, one.base.name
+    is_ahead = "scored higher in these few runs than" if one.few else "is ahead of"
+    verdict = {
+        1: f"{pro} {is_ahead} {base}",
+        -1: f"{base} {is_ahead} {pro}",
+        0: f"{pro} and {base} cannot be told apart",
+    }[one.ahead]
+    games = _count(len(one.games) or one.improvement_games, "game")
+    repeated = one.improvement.has_interval
+    if not repeated:
+        verdict = f"{pro} and {base} have too few runs for a ranking"
+    parts = [f"{budget(study)}, {verdict}"]
+    if one.games:
+        parts[0] += (
+            f": interquartile mean of the {study.scale.unit} {_said(one.pro_iqm)} for {pro} "
+            f"and {_said(one.base_iqm)} for {base} over {games}, a difference of "
+            f"{_said(one.difference, sign=True)}"
+        )
+    text = parts[0] + "."
+    if repeated:
+        text += (
+            f" In the same game a {pro} run beats a {base} run with probability "
+            f"{_said(one.improvement)}"
+        )
+        won = round(one.wins.value * one.improvement_games)
+        text += f"; {pro}'s mean final score is the higher in {won} of {one.improvement_games}."
+    return text
+
+
+def _nothing_finished(study: Study) -> str:
+    reached = min(int(run.steps[-1]) for block in study.blocks for run in block.runs)
+    return (
+        f"No run has reached {study.budget_steps:,} agent steps yet: there are curves, but no "
+        f"final scores. All runs have reached {reached:,}: `proxrl report {study.name} --steps "
+        f"{reached}` compares them there."
+    )
+
+
+def _said(one: Estimate, sign: bool = False) -> str:
+    form = "+.2f" if sign else ".2f"
+    text = f"{one.value:{form}}".replace("-", "−")
+    if one.has_interval:
+        text += f" [{one.low:{form}}, {one.high:{form}}]".replace("-", "−")
+    return text
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _short(number: float) -> str:
+    for size, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:g}{letter}"
+    return f"{number:g}"
+
+
+def coverage(findings: Findings) -> list[str]:
+    """What the numbers leave out, in sentences; empty when nothing is missing."""
+    study = findings.study
+    notes: list[str] = []
+    unknown = [
+        game for game, known in zip(study.games, study.scale.known, strict=True) if not known
+    ]
+    if study.scale.kind == "human" and unknown:
+        notes.append(
+            f"{_listed(unknown)} {'has' if len(unknown) == 1 else 'have'} no published human "
+            f"score: aggregates are over the other {len(study.games) - len(unknown)} games."
+        )
+    elif study.scale.kind == "dqn":
+        notes.append(
+            "MinAtar has no human score: 0 is random play, 1 is DQN's mean final score in this "
+            "study (so DQN's own average is 1 by construction)."
+        )
+        if unknown:
+            notes.append(f"{_listed(unknown)}: no DQN score above random to scale by; left out.")
+    elif study.scale.kind == "raw":
+        notes.append(
+            "Returns are raw: there is no human score for these environments"
+            + (", so nothing is averaged over games." if len(study.games) > 1 else ".")
+        )
+    by_status: dict[str, int] = {}
+    for run in study.runs:
+        by_status[run.status] = by_status.get(run.status, 0) + 1
+    unfinished = [
+        f"{by_status[status]} {status}"
+        for status in ("running", "stopped", "failed", "corrupt", "duplicate")
+        if status in by_status
+    ]
+    if unfinished:
+        notes.append(
+            f"Of {_count(len(study.runs), 'run')}, {_listed(unfinished)}: not in any final score; "
+            "listed under Runs."
+        )
+    if study.missing:
+        shown = [f"{name} on {game} seed {seed}" for name, game, seed in study.missing]
+        notes.append(f"{_count(len(shown), 'run')} missing: {_listed(shown, 6)}.")
+    few = [
+        one.runs for one in findings.main_comparisons if one.few and one.improvement.has_interval
+    ]
+    if few:
+        notes.append(
+            f"Intervals here rest on {_count(min(few), 'run')} a series; with fewer than "
+            f"{FEW_RUNS} the bootstrap makes them too narrow, and nothing is decided by them."
+        )
+    counts = {one.games for one in findings.aggregates}
+    if len(counts) > 1:
+        notes.append(
+            "Series cover different games: compare aggregates only as far as their numbers of "
+            "games agree; pairs are always compared on common games."
+        )
+    return notes
+
+
+def _listed(items: Sequence[str], most: int = 12) -> str:
+    shown = list(items[:most])
+    if len(items) > most:
+        shown.append(f"{len(items) - most} more")
+    return shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " and " + shown[-1]

@@ -1,0 +1,233 @@
+"""The command from outside: files, bytes, one line for a mistake."""
+
+import csv
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from proxrl import cli
+from proxrl.report.command import make_report
+from tests.report.synthetic import preset, write_run, write_study
+
+GAMES = ("Alien", "AirRaid", "Breakout", "Pong", "Qbert")
+IMPOSSIBLE_FOR_ROOT = pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five games, four agents, three seeds; one run corrupt, one failed, one missing."""
+    root = tmp_path_factory.mktemp("module") / "study"
+    write_study(root, games=GAMES, seeds=range(3), steps=2_000_000, period=100_000)
+    with open(root / "dqn_Pong_1" / "metrics.jsonl", "a") as file:
+        file.write("not json\n")
+    failed = root / "dqn-pro_Qbert_2"
+    rows = (failed / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (failed / "metrics.jsonl").write_text("".join(rows[:7]))
+    (failed / "failure.txt").write_text("the disk is full <here> & there\n")
+    shutil.rmtree(root / "rainbow_Alien_0")
+    return root
+
+
+@pytest.fixture(scope="module")
+def written(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("out")
+    make_report(runs, out, baselines="dopamine", resamples=300)
+    return out
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_every_figure_twice_one_page_and_the_scores(written: Path) -> None:
+    figures = {path.name for path in (written / "figures").iterdir()}
+    names = {
+        *("aggregates", "median_curve", "gain_dqn-pro", "gain_rainbow-pro", "improvement"),
+        *("profiles", "sync_distances", "sync_ratio", "learning_curves"),
+    }
+    assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+    assert sorted(path.name for path in written.iterdir()) == [
+        "figures",
+        "index.html",
+        "scores.csv",
+    ]
+
+
+def test_same_runs_same_bytes(written: Path, runs: Path, tmp_path: Path) -> None:
+    """In another process, from a copy of the runs elsewhere, under another hash seed."""
+    copy = tmp_path / "elsewhere" / "study"
+    shutil.copytree(runs, copy)
+    arguments = ["report", str(copy), "--out", str(tmp_path / "out")]
+    arguments += ["--baselines", "dopamine", "--resamples", "300"]
+    subprocess.run(
+        [sys.executable, "-m", "proxrl", *arguments],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
+    assert digests(tmp_path / "out") == digests(written)
+
+
+def test_other_runs_other_bytes(written: Path, runs: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "study"
+    shutil.copytree(runs, copy)
+    shutil.rmtree(copy / "rainbow_Alien_1")
+    make_report(copy, baselines="dopamine", resamples=300)
+    before, after = digests(written), digests(copy / "report")
+    assert before.keys() == after.keys()
+    for name in ("index.html", "scores.csv", "figures/learning_curves.png"):
+        assert before[name] != after[name]
+
+
+def test_scores_csv_has_every_run_and_its_protocol(written: Path) -> None:
+    with (written / "scores.csv").open() as file:
+        rows = {row["run"]: row for row in csv.DictReader(file)}
+    assert len(rows) == 5 * 4 * 3 - 1
+    assert rows["dqn_Pong_1"]["status"] == "corrupt"
+    assert rows["dqn_Pong_1"]["final_score"] == ""
+    assert "line 21" in rows["dqn_Pong_1"]["note"]
+    assert rows["dqn-pro_Qbert_2"]["status"] == "failed"
+    assert rows["dqn_AirRaid_0"]["final_scaled"] == ""
+    good = rows["dqn_Alien_0"]
+    assert good["sticky_actions"] == "0.25"
+    low, high = float(good["scale_low"]), float(good["scale_high"])
+    scaled = (float(good["final_score"]) - low) / (high - low)
+    assert float(good["final_scaled"]) == pytest.approx(scaled, rel=1e-6)
+
+
+def test_the_page_stands_alone_and_shows_what_is_wrong(written: Path) -> None:
+    page = (written / "index.html").read_text()
+    own = page.split("<script>", 1)[0]
+    assert 'src="' not in own
+    assert "http" not in own.replace("http-equiv", "")
+    assert "the disk is full &lt;here&gt; &amp; there" in own
+    assert "metrics.jsonl line 21: not valid JSON" in own
+    assert "no such run, though its neighbours exist" in own
+    assert "1 failed and 1 corrupt" in own
+    assert "AirRaid has no published human score" in own
+    assert "training returns, batch 32, up to 200M frames" in own
+    assert own.count("<tr><td>C") == 66
+    assert str(written) not in page
+    data = json.loads(own.split('id="data">', 1)[1].split("</script>", 1)[0].replace("<\\/", "</"))
+    assert {one["name"] for one in data["baselines"]} == {
+        *("Dopamine DQN (legacy)", "Dopamine DQN (JAX, Adam)"),
+        *("Dopamine Rainbow (legacy)", "Dopamine Rainbow (JAX)"),
+    }
+    assert all(len(one["games"]) == 5 for one in data["series"])
+    assert len(data["axis"]["x"]) == 20
+
+
+def test_figures_of_an_earlier_report_do_not_stay(tmp_path: Path) -> None:
+    settings = {"evaluation.period_steps": 1000}
+    for agent in ("dqn", "dqn-pro"):
+        config = preset(agent, "CartPole-v1", settings, steps=3000)
+        write_run(tmp_path / agent, config, lambda step: [step / 100, 5.0])
+    make_report(tmp_path, resamples=20)
+    assert (tmp_path / "report" / "figures" / "improvement.png").exists()
+    assert not (tmp_path / "report" / "figures" / "gain_dqn-pro.png").exists()  # raw returns
+    shutil.rmtree(tmp_path / "dqn")
+    make_report(tmp_path, resamples=20)
+    assert not (tmp_path / "report" / "figures" / "improvement.png").exists()
+
+
+# --------------------------------------------------------------------------------- the command line
+
+
+def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        cli.main(["report", *arguments])
+        code = 0
+    except SystemExit as left:
+        code = int(left.code or 0)
+    said = capsys.readouterr()
+    return code, said.out, said.err.strip()
+
+
+def test_a_corrupt_run_is_a_warning(runs: Path, tmp_path: Path, capsys) -> None:
+    code, out, err = run_cli(capsys, str(runs), "--out", str(tmp_path), "--resamples", "50")
+    assert code == 0
+    assert err == "proxrl: dqn_Pong_1 is left out: metrics.jsonl line 21: not valid JSON"
+    assert "DQN Pro" in out
+    assert f"wrote {tmp_path / 'index.html'}" in out
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (lambda root: None, [], "holds no runs"),
+        (lambda root: (root / "config.json").write_text('{"layers": 3}'), [], "holds no runs"),
+        (lambda root: root.rmdir(), [], "does not exist"),
+        (lambda root: None, ["--steps", "0"], "--steps 0 cannot be"),
+        (lambda root: None, ["--resamples", "0"], "--resamples 0 cannot be"),
+        (lambda root: None, ["--baselines", "atari"], "dopamine"),
+        (lambda root: cartpole(root), ["--baselines", "dopamine"], "is for Atari"),
+        (lambda root: cartpole(root), ["--steps", "10"], "no run has an evaluation by then"),
+        (lambda root: cartpole(root), ["--out", "/dev/null/x"], "cannot write to /dev/null/x"),
+        (lambda root: cartpole(root, 2), [], "evaluation.episodes (1 in a, 2 in b)"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    make, options: list[str], message: str, tmp_path: Path, capsys
+) -> None:
+    root = tmp_path / "runs"
+    root.mkdir()
+    make(root)
+    code, out, err = run_cli(capsys, str(root), *options)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("proxrl: ")
+    assert message in err
+    assert "\n" not in err
+
+
+def cartpole(root: Path, episodes: int = 1) -> None:
+    for name, count in (("a", 1), ("b", episodes)):
+        settings = {"evaluation.period_steps": 1000, "evaluation.episodes": count}
+        config = preset("dqn", "CartPole-v1", settings, steps=2000, seed=ord(name))
+        write_run(root / name, config, lambda step, count=count: [1.0] * count)
+
+
+@IMPOSSIBLE_FOR_ROOT
+def test_no_permission_to_write_is_one_line(tmp_path: Path, capsys) -> None:
+    cartpole(tmp_path)
+    tmp_path.chmod(0o555)
+    try:
+        code, _, err = run_cli(capsys, str(tmp_path))
+    finally:
+        tmp_path.chmod(0o755)
+    assert code == 2
+    assert "Permission denied" in err
+
+
+def test_a_file_in_the_way_is_one_line(tmp_path: Path, capsys) -> None:
+    cartpole(tmp_path)
+    (tmp_path / "report").write_text("mine")
+    code, _, err = run_cli(capsys, str(tmp_path))
+    assert (code, err) == (2, f"proxrl: cannot write to {tmp_path / 'report'}: Not a directory")
+
+
+def test_no_torch_for_a_report_and_nothing_heavy_for_help(tmp_path: Path) -> None:
+    cartpole(tmp_path)
+    code = (
+        "import sys, proxrl.cli as c\n"
+        "c.main(['--help'])\n"
+        "heavy = {'plotly', 'matplotlib', 'msgspec', 'numpy'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        f"c.main(['report', {str(tmp_path)!r}])\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    before = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert time.perf_counter() - before < 60

@@ -1,0 +1,202 @@
+"""Reading run folders: every state a run can be in, damage named by its line, nothing dropped."""
+
+import fcntl
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proxrl.errors import UserError
+from proxrl.report.protocol import common_protocol, cut
+from proxrl.report.runs import read_run, read_runs
+from tests.report.synthetic import preset, write_run
+
+SETTINGS = {"evaluation.period_steps": 1000, "evaluation.episodes": 2}
+
+
+def write(root: Path, name: str = "run", agent: str = "dqn", until: int | None = None, **top):
+    changes = top.pop("changes", {})
+    config = preset(agent, "CartPole-v1", {**SETTINGS, **changes}, **{"steps": 4000, **top})
+    return write_run(root / name, config, lambda step: [step / 100, step / 50], until)
+
+
+def lines(run: Path) -> list[str]:
+    return (run / "metrics.jsonl").read_text().splitlines()
+
+
+def test_a_finished_run(tmp_path: Path) -> None:
+    run = read_run(write(tmp_path), tmp_path)
+    assert (run.path, run.status, run.note) == ("run", "finished", "")
+    assert run.steps.tolist() == [1000, 2000, 3000, 4000]
+    assert run.curves["eval_return"].tolist() == [15.0, 30.0, 45.0, 60.0]
+    assert run.episodes.tolist() == [2, 2, 2, 2]
+    assert run.curves["sync_distance"].tolist() == [1.0] * 4
+    assert run.asked.agent == "dqn"
+
+
+def test_stopped_failed_and_running(tmp_path: Path) -> None:
+    run = write(tmp_path, until=2000)
+    assert read_run(run, tmp_path).status == "stopped"
+    (run / "failure.txt").write_text("the loss is not finite\n")
+    failed = read_run(run, tmp_path)
+    assert (failed.status, failed.note) == ("failed", "the loss is not finite")
+    with open(run / ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert read_run(run, tmp_path).status == "running"
+
+
+def test_a_last_line_cut_by_a_kill_is_not_damage(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write('{"step": 5000, "eval/me')
+    assert read_run(run, tmp_path).steps.tolist() == [1000, 2000, 3000, 4000]
+
+
+@pytest.mark.parametrize(
+    ("damage", "note"),
+    [
+        (lambda rows: [rows[0], rows[1][:40], *rows[2:]], "line 2: not valid JSON"),
+        (lambda rows: [rows[0], "", *rows[1:]], None),
+        (lambda rows: [rows[0], "{}", *rows[1:]], "line 2"),
+        (lambda rows: [rows[0], '"text"', *rows[1:]], "line 2"),
+        (lambda rows: [rows[1], rows[0], *rows[2:]], "line 2: steps do not increase"),
+        (lambda rows: [rows[0].replace("[10.0, 20.0]", '"x"'), *rows[1:]], "line 1: Expected"),
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path: Path, damage, note: str | None) -> None:
+    run = write(tmp_path)
+    (run / "metrics.jsonl").write_text("\n".join(damage(lines(run))) + "\n")
+    found = read_run(run, tmp_path)
+    if note is None:  # an empty line holds nothing to be wrong
+        assert found.status == "finished"
+        return
+    assert found.status == "corrupt"
+    assert note in found.note
+    assert not found.usable
+
+
+def test_numbers_that_json_lacks_are_read(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    text = "\n".join(lines(run)).replace('"train/loss": 0.0923421', '"train/loss": NaN', 1)
+    (run / "metrics.jsonl").write_text(text.replace('nce": 1.0', 'nce": null', 1) + "\n")
+    found = read_run(run, tmp_path)
+    assert found.status == "finished"
+    assert np.isnan(found.curves["sync_distance"][0])
+
+
+@pytest.mark.parametrize(
+    ("content", "note"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "not an object"),
+        ('{"agent": "dqn", "env": "CartPole-v1", "speling": 1}', "unknown setting speling"),
+    ],
+)
+def test_a_damaged_config_is_named(tmp_path: Path, content: str, note: str) -> None:
+    run = write(tmp_path)
+    (run / "config.json").write_text(content)
+    found = read_run(run, tmp_path)
+    assert found.status == "corrupt"
+    assert note in found.note
+
+
+def test_runs_at_any_depth_and_other_programs_configs(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "b")
+    write(tmp_path, "c", seed=1)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text('{"hidden_size": 768}')
+    write(tmp_path / "model" / "inside", seed=2)
+    assert [run.path for run in read_runs(tmp_path)] == ["a/b/run", "c", "model/inside/run"]
+    assert [run.path for run in read_runs(tmp_path / "c")] == ["c"]
+
+
+def test_the_same_run_twice_counts_once(tmp_path: Path) -> None:
+    write(tmp_path, "a", until=2000)
+    write(tmp_path, "b", changes={"logging.tensorboard": False, "threads": 2})
+    write(tmp_path, "c")
+    status = {run.path: (run.status, run.note) for run in read_runs(tmp_path)}
+    assert status["a"] == ("duplicate", "the same run as b")
+    assert status["b"] == ("finished", "")
+    assert status["c"] == ("duplicate", "the same run as b")
+
+
+def test_a_run_that_has_not_been_evaluated_yet(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    run = write(tmp_path, "b", seed=1)
+    (run / "metrics.jsonl").unlink()
+    early = read_runs(tmp_path)[1]
+    assert (early.status, early.note, early.usable) == ("stopped", "no evaluation yet", False)
+
+
+def test_nothing_to_report_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist"):
+        read_runs(tmp_path / "nowhere")
+    with pytest.raises(UserError, match="holds no runs"):
+        read_runs(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="not a folder"):
+        read_runs(tmp_path / "file")
+    run = write(tmp_path)
+    (run / "metrics.jsonl").write_text("broken\n")
+    with pytest.raises(UserError, match=r"none of the 1 runs.*run: metrics.jsonl line 1"):
+        read_runs(tmp_path)
+
+
+# ----------------------------------------------------------------------------------- the protocol
+
+
+def test_one_protocol_is_returned(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    write(tmp_path, "b", agent="dqn-pro", seed=1)
+    found = common_protocol(read_runs(tmp_path))
+    assert found["steps"] == 4000
+    assert found["evaluation.epsilon"] == 0.001
+    assert found["returns"] == "evaluation, undiscounted, unclipped"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("evaluation.epsilon", 0.05),
+        ("evaluation.episodes", 3),
+        ("evaluation.period_steps", 2000),
+        ("protocol.sticky_actions", 0.25),
+        ("protocol.max_episode_steps", 100),
+        ("protocol.clip_rewards", True),
+        ("protocol.life_loss_terminal", True),
+    ],
+)
+def test_protocols_that_differ_are_refused_by_name(tmp_path: Path, setting: str, value) -> None:
+    write(tmp_path, "a")
+    write(tmp_path, "b", seed=1, changes={setting: value})
+    with pytest.raises(UserError, match="different protocols") as refused:
+        common_protocol(read_runs(tmp_path))
+    assert f"{setting} (" in str(refused.value)
+    assert "in a" in str(refused.value)
+    assert "in b" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_protocol_that_changed_inside_a_run_is_refused(tmp_path: Path) -> None:
+    """Resuming may change evaluation.*: config.json then says only the last."""
+    run = write(tmp_path)
+    rows = [json.loads(line) for line in lines(run)]
+    for row in rows[:2]:
+        row["protocol"]["epsilon"] = 0.05
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(UserError, match=r"evaluation\.epsilon"):
+        common_protocol(read_runs(tmp_path))
+
+
+def test_budgets_that_differ_can_be_cut(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    write(tmp_path, "b", seed=1, steps=2000)
+    runs = read_runs(tmp_path)
+    with pytest.raises(UserError, match=r"steps \(4,000 in a, 2,000 in b\).*--steps 2000"):
+        common_protocol(runs)
+    shorter = [cut(run, 2000) for run in runs]
+    assert common_protocol(shorter)["steps"] == 2000
+    assert [run.steps.tolist() for run in shorter] == [[1000, 2000]] * 2
+    assert {run.status for run in shorter} == {"finished"}
+    assert cut(runs[1], 3000).status == "stopped"

@@ -1,0 +1,192 @@
+"""Aggregates and intervals: hand-computed values, slow oracles, and rliable's own numbers."""
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from proxrl.report import statistics
+from proxrl.report.statistics import Resampled, resample, whole
+from tests.report.rliable_reference import THRESHOLDS, tables
+
+NAN = math.nan
+RLIABLE = json.loads((Path(__file__).parent / "data" / "rliable.json").read_text())
+FUNCTIONS = (
+    statistics.median,
+    statistics.interquartile_mean,
+    statistics.mean,
+    statistics.optimality_gap,
+)
+
+
+def drawn(scores: np.ndarray, resamples: int = 20_000) -> Resampled:
+    return resample(scores, resamples, np.random.default_rng(0))
+
+
+def test_aggregates_by_hand() -> None:
+    scores = np.array([[0.0, 1.0, 4.0], [0.5, 2.0, 4.0]])  # game means 0.25, 1.5, 4
+    once = whole(scores)
+    assert statistics.median(once) == pytest.approx([1.5])
+    assert statistics.mean(once) == pytest.approx([5.75 / 3])
+    # pool 0, 0.5, 1, 2, 4, 4: one cut at each end
+    assert statistics.interquartile_mean(once) == pytest.approx([(0.5 + 1 + 2 + 4) / 4])
+    assert statistics.optimality_gap(once) == pytest.approx([1 - (0.25 + 1 + 1) / 3])
+
+
+def test_a_missing_run_changes_its_game_only() -> None:
+    once = whole(np.array([[0.0, 1.0, 4.0], [0.5, NAN, 4.0]]))
+    assert statistics.game_means(once)[0] == pytest.approx([0.25, 1.0, 4.0])
+    assert once.runs.tolist() == [2, 1, 2]
+    # pool 0, 0.5, 1, 4, 4: a quarter of five, rounded down, is one
+    assert statistics.interquartile_mean(once) == pytest.approx([(0.5 + 1 + 4) / 3])
+
+
+def test_a_game_without_runs_is_left_out() -> None:
+    once = whole(np.array([[1.0, NAN], [3.0, NAN]]))
+    assert once.scores.shape == (2, 1)
+    assert statistics.mean(once) == pytest.approx([2.0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(1, 4), st.integers(1, 6)),
+        elements=st.floats(-5, 5, width=16) | st.just(NAN),
+    ),
+    st.integers(0, 2**32),
+)
+def test_counts_agree_with_resamples_written_out(scores: np.ndarray, seed: int) -> None:
+    """Every statistic of a resample is that of the drawn runs themselves."""
+    if np.isnan(scores).all():
+        return
+    sample = resample(scores, 5, np.random.default_rng(seed))
+    for number in range(5):
+        games = [
+            np.repeat(np.nan_to_num(column), count.astype(int))
+            for column, count in zip(sample.scores.T, sample.counts[number].T, strict=True)
+        ]
+        pool = np.concatenate(games)
+        means = np.array([game.mean() for game in games])
+        assert [len(game) for game in games] == sample.runs.tolist()
+        expected = (
+            np.median(means),
+            stats.trim_mean(pool, 0.25),
+            means.mean(),
+            1 - np.mean([np.minimum(game, 1).mean() for game in games]),
+        )
+        for function, value in zip(FUNCTIONS, expected, strict=True):
+            assert function(sample)[number] == pytest.approx(value, abs=1e-5)
+        thresholds = np.array([-1.0, 0.0, 2.0])
+        share = [np.mean([np.mean(game > t) for game in games]) for t in thresholds]
+        profile = statistics.performance_profile(sample, thresholds)[number]
+        assert profile == pytest.approx(share, abs=1e-5)
+
+
+def test_improvement_against_every_pair_of_runs() -> None:
+    generator = np.random.default_rng(1)
+    one, other = generator.integers(0, 4, (3, 5)) * 1.0, generator.integers(0, 4, (4, 5)) * 1.0
+    one[2, 1] = other[0, 3] = NAN
+    by_game = []
+    for left, right in zip(one.T, other.T, strict=True):
+        pairs = itertools.product(left[~np.isnan(left)], right[~np.isnan(right)])
+        by_game.append(np.mean([(a > b) + 0.5 * (a == b) for a, b in pairs]))
+    found = statistics.improvement(whole(one), whole(other))[0]
+    assert found == pytest.approx(np.mean(by_game))
+    assert statistics.improvement(whole(other), whole(one))[0] == pytest.approx(1 - found)
+
+
+def test_improvement_of_resamples_does_not_depend_on_the_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    both = tables()
+    one, other = drawn(both["pro"], 50), drawn(both["base"], 50)
+    at_once = statistics.improvement(one, other)
+    monkeypatch.setattr(statistics, "CHUNK", 1)
+    np.testing.assert_allclose(statistics.improvement(one, other), at_once)
+
+
+@pytest.mark.parametrize("name", ["base", "pro", "few"])
+def test_rliable_agrees(name: str) -> None:
+    """Values to rounding; intervals to what two different sets of resamples can differ by."""
+    scores = tables()[name]
+    sample, once = drawn(scores), whole(scores)
+    low, high = np.array(RLIABLE[name]["intervals"])
+    for at, function in enumerate(FUNCTIONS):
+        assert function(once)[0] == pytest.approx(RLIABLE[name]["values"][at], abs=1e-6)
+        ours = statistics.interval(function(sample))
+        width = high[at] - low[at]
+        assert width > 0
+        assert np.array(ours) == pytest.approx([low[at], high[at]], abs=0.04 * width)
+
+
+def test_rliable_agrees_on_improvement_and_profiles() -> None:
+    both = tables()
+    one, other = drawn(both["pro"]), resample(both["base"], 20_000, np.random.default_rng(1))
+    chance = statistics.improvement(whole(both["pro"]), whole(both["base"]))[0]
+    assert chance == pytest.approx(RLIABLE["improvement"]["value"], abs=1e-9)
+    low, high = RLIABLE["improvement"]["interval"]
+    ours = statistics.interval(statistics.improvement(one, other))
+    assert np.array(ours) == pytest.approx([low, high], abs=0.08 * (high - low))
+    grid = np.array(THRESHOLDS)
+    profile = statistics.performance_profile(whole(both["pro"]), grid)[0]
+    assert profile == pytest.approx(RLIABLE["profile"]["value"], abs=1e-6)
+    band = np.array(statistics.interval(statistics.performance_profile(one, grid)))
+    assert band == pytest.approx(np.array(RLIABLE["profile"]["band"]), abs=0.011)
+
+
+def test_one_run_a_game_has_no_interval() -> None:
+    sample = drawn(np.array([[1.0, 2.0, 3.0]]), 10)
+    found = statistics.estimate(2.0, statistics.mean(sample), sample.repeated)
+    assert found.value == 2.0
+    assert not found.has_interval
+    assert drawn(np.array([[1.0, 2.0], [NAN, 3.0]]), 10).repeated
+
+
+def test_the_same_generator_gives_the_same_resamples() -> None:
+    scores = tables()["base"]
+    assert (drawn(scores, 20).counts == drawn(scores, 20).counts).all()
+    other = resample(scores, 20, np.random.default_rng(1))
+    assert (drawn(scores, 20).counts != other.counts).any()
+
+
+def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
+    """A simulation: 20 games, 10 runs each, the mean of a normal distribution."""
+    generator = np.random.default_rng(5)
+    hits = 0
+    for _ in range(200):
+        sample = resample(generator.normal(0.0, 1.0, (10, 20)), 400, generator)
+        low, high = statistics.interval(statistics.mean(sample))
+        hits += bool(low <= 0.0 <= high)
+    assert 0.86 <= hits / 200 <= 0.99  # percentile intervals of ten runs are a little narrow
+
+
+def test_median_curve_by_hand_with_a_run_that_ends_early() -> None:
+    curves = np.array(
+        [
+            [[1.0, 2.0], [10.0, 30.0]],
+            [[3.0, NAN], [NAN, NAN]],
+        ]
+    )  # runs x games x points
+    low, span = np.array([0.0, 10.0]), np.array([1.0, 20.0])
+    counts = np.array([[[1, 1], [1, 0]], [[2, 1], [0, 0]]], np.float32)
+    found = statistics.median_curve(curves, low, span, counts)
+    # means 2, 2 and 10, 30 -> scaled 2, 2 and 0, 1; then the first run of game one drawn twice
+    assert found == pytest.approx(np.array([[1.0, 1.5], [0.5, 1.5]]))
+    counts[0, 0] = counts[0, 1] = 0
+    assert np.isnan(statistics.median_curve(curves, low, span, counts[:1])).all()
+
+
+def test_standard_error_by_hand() -> None:
+    values = np.array([[1.0, 5.0, NAN], [3.0, NAN, NAN]])
+    found = statistics.standard_error(values)
+    assert found[0] == pytest.approx(math.sqrt(2.0) / math.sqrt(2.0))  # sd sqrt(2), two values
+    assert np.isnan(found[1:]).all()
+    assert statistics.nanmean(values)[:2] == pytest.approx([2.0, 5.0])

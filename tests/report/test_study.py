@@ -1,0 +1,226 @@
+"""Series, arrays and the words about them."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proxrl.errors import UserError
+from proxrl.report.findings import examine
+from proxrl.report.runs import Run, read_runs
+from proxrl.report.series import group
+from proxrl.report.study import Study, gather
+from proxrl.report.words import coverage, lead, summary
+from tests.report.synthetic import preset, write_run
+
+
+def write(root: Path, agent: str, env: str, seed: int, level: float, until=None, **changes) -> None:
+    settings = {
+        "evaluation.period_steps": 1000,
+        "evaluation.episodes": 2,
+        **{name.replace("__", "."): value for name, value in changes.items()},
+    }
+    config = preset(agent, env, settings, seed=seed, steps=10_000)
+    name = "_".join([agent, env.replace("/", "-"), str(seed), *map(str, changes.values())])
+    write_run(root / name, config, lambda step: [level, level + 2], until)
+
+
+def names(root: Path) -> list[str]:
+    return [series.name for series in group(usable(root))]
+
+
+def usable(root: Path) -> list[Run]:
+    return [run for run in read_runs(root) if run.usable]
+
+
+def study_of(root: Path, steps: int | None = None) -> Study:
+    return gather("study", read_runs(root), steps)
+
+
+# ---------------------------------------------------------------------------------------- series
+
+
+def test_seeds_and_games_make_no_series(tmp_path: Path) -> None:
+    for agent in ("dqn-pro", "dqn"):
+        for env in ("MinAtar/Breakout-v1", "MinAtar/Asterix-v1"):
+            write(tmp_path, agent, env, 0, 1.0)
+            write(tmp_path, agent, env, 1, 1.0)
+    assert names(tmp_path) == ["DQN", "DQN Pro"]
+
+
+def test_settings_that_vary_make_series(tmp_path: Path) -> None:
+    for period in (500, 1000, 2000):
+        write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 1.0, target__period=period)
+    write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 1.0, target__rule="polyak", target__tau=0.05)
+    write(tmp_path, "dqn-pro", "MinAtar/Breakout-v1", 0, 1.0)
+    groups = list(group(usable(tmp_path)))
+    assert groups[0].main
+    assert [series.name for series in groups] == [
+        "DQN (period 1,000)",
+        "DQN (period 500)",
+        "DQN (period 2,000)",
+        "DQN (Polyak)",
+        "DQN Pro",
+    ]
+    assert len({series.colour for series in groups}) == 5
+
+
+def test_one_period_among_several_taus(tmp_path: Path) -> None:
+    write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 1.0)
+    for tau in (0.05, 0.005):
+        changes = {"target__rule": "polyak", "target__tau": tau}
+        write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 1.0, **changes)
+    assert names(tmp_path) == ["DQN (periodic)", "DQN (Polyak, τ 0.005)", "DQN (Polyak, τ 0.05)"]
+
+
+def test_a_grid_of_c_is_told_by_c_however_it_was_said(tmp_path: Path) -> None:
+    env = "MinAtar/Breakout-v1"
+    write(tmp_path, "dqn-pro", env, 0, 1.0)  # c = 0.0625
+    write(tmp_path, "dqn-pro", env, 1, 1.0, proximal__pull_per_sync=1.0)  # the same c
+    write(tmp_path, "dqn-pro", env, 0, 1.0, proximal__c=0.25)
+    assert names(tmp_path) == ["DQN Pro (c 0.0625)", "DQN Pro (c 0.25)"]
+
+
+def test_the_papers_colours() -> None:
+    from proxrl.report.series import COLOURS
+
+    def hue(agent: str) -> str:
+        red, green, blue = (int(COLOURS[agent][0][at : at + 2], 16) for at in (1, 3, 5))
+        if red > 180 and green > 130:
+            return "yellow"
+        return max(("red", red), ("green", green), ("blue", blue), key=lambda one: one[1])[0]
+
+    agents = ("dqn", "dqn-pro", "rainbow", "rainbow-pro")
+    assert [hue(agent) for agent in agents] == ["blue", "red", "green", "yellow"]
+
+
+def test_an_agent_of_another_version_is_still_reported(tmp_path: Path) -> None:
+    write(tmp_path, "dreamer", "CartPole-v1", 0, 1.0)
+    assert names(tmp_path) == ["dreamer"]
+
+
+# ---------------------------------------------------------------------------------------- arrays
+
+
+def test_arrays_are_seeds_by_games_with_holes(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write(tmp_path, "dqn", "MinAtar/Breakout-v1", seed, 9.0 + seed)
+        write(tmp_path, "dqn-pro", "MinAtar/Breakout-v1", seed, 14.0)
+    write(tmp_path, "dqn", "MinAtar/Asterix-v1", 0, 3.0)
+    write(tmp_path, "dqn-pro", "MinAtar/Asterix-v1", 0, 3.0, until=5000)
+    study = study_of(tmp_path)
+    assert study.games == ("Asterix", "Breakout")
+    assert study.seeds == (0, 1)
+    dqn, pro = study.blocks
+    np.testing.assert_array_equal(dqn.final, [[4.0, 10.0], [np.nan, 11.0]])
+    np.testing.assert_array_equal(pro.final, [[np.nan, 15.0], [np.nan, 15.0]])
+    assert np.isfinite(pro.curves["eval_return"][0, 0, :5]).all()  # not finished, but drawn
+    assert np.isnan(pro.curves["eval_return"][0, 0, 5:]).all()
+    assert study.missing == (("DQN", "Asterix", 1), ("DQN Pro", "Asterix", 1))
+    assert study.scale.high.tolist() == [4.0, 10.5]
+    notes = " ".join(coverage(examine(study, 50)))
+    assert "1 stopped" in notes
+    assert "DQN on Asterix seed 1" in notes
+    assert "DQN's mean final score" in notes
+
+
+def test_curves_keep_200_points_at_most(tmp_path: Path) -> None:
+    settings = {"evaluation.period_steps": 10, "evaluation.episodes": 1}
+    config = preset("dqn", "CartPole-v1", settings, steps=4105)
+    write_run(tmp_path / "run", config, lambda step: [float(step)])
+    study = study_of(tmp_path)
+    assert study.evaluations_per_point == 3  # 411 evaluations
+    assert len(study.points) == 137
+    assert study.points[:2].tolist() == [30, 60]
+    assert study.points[-1] == 4105
+    curve = study.blocks[0].curves["eval_return"][0, 0]
+    assert curve[0] == pytest.approx(20.0)  # mean of 10, 20, 30
+    assert curve[-1] == pytest.approx((4090 + 4100 + 4105) / 3)
+
+
+def test_two_versions_of_a_game_are_no_repetition(tmp_path: Path) -> None:
+    write(tmp_path, "dqn", "MinAtar/Breakout-v0", 0, 1.0)
+    write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 1.0)
+    with pytest.raises(UserError, match="keep one of them"):
+        study_of(tmp_path)
+
+
+# ----------------------------------------------------------------------------------------- words
+
+
+def pair(root: Path, pro: tuple[float, ...], base: tuple[float, ...]) -> str:
+    for agent, levels in (("dqn-pro", pro), ("dqn", base)):
+        for seed, level in enumerate(levels):
+            write(root, agent, "CartPole-v1", seed, level)
+    return summary(examine(study_of(root), 500))[0]
+
+
+def test_who_is_ahead(tmp_path: Path) -> None:
+    text = pair(tmp_path, (200, 210, 220, 215) * 3, (100, 110, 105, 120) * 3)
+    assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN: ")
+    assert "probability 1.00 [1.00, 1.00]" in text
+    assert "the higher in 1 of 1" in text
+
+
+def test_who_is_behind(tmp_path: Path) -> None:
+    text = pair(tmp_path, (1, 2, 3, 2) * 3, (100, 110, 105, 120) * 3)
+    assert "DQN is ahead of DQN Pro" in text
+
+
+def test_few_runs_lead_but_decide_nothing(tmp_path: Path) -> None:
+    text = pair(tmp_path, (200, 210, 220), (100, 110, 105))
+    assert "DQN Pro scored higher in these few runs than DQN" in text
+    assert "rest on 3 runs a series" in " ".join(coverage(examine(study_of(tmp_path), 50)))
+
+
+def test_what_cannot_be_told(tmp_path: Path) -> None:
+    text = pair(tmp_path, (90, 130, 100, 120), (100, 110, 105, 120))
+    assert "cannot be told apart" in text
+
+
+def test_one_seed_ranks_nothing(tmp_path: Path) -> None:
+    text = pair(tmp_path, (200,), (100,))
+    assert "too few runs for a ranking" in text
+    assert "[" not in text
+
+
+def test_games_without_a_common_scale_are_ranked_run_by_run(tmp_path: Path) -> None:
+    for env, level in (("CartPole-v1", 100.0), ("Acrobot-v1", -300.0)):
+        for seed in range(6):
+            write(tmp_path, "dqn-pro", env, seed, level + 20 + seed)
+            write(tmp_path, "dqn", env, seed, level + seed)
+    found = examine(study_of(tmp_path), 200)
+    assert not found.aggregates  # nothing is averaged over games
+    text = summary(found)[0]
+    assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN. In the same game")
+    assert "the higher in 2 of 2" in text
+    assert "nothing is averaged" in " ".join(coverage(found))
+
+
+def test_nothing_finished_says_where_to_compare(tmp_path: Path) -> None:
+    write(tmp_path, "dqn", "CartPole-v1", 0, 5.0, until=4000)
+    write(tmp_path, "dqn-pro", "CartPole-v1", 0, 8.0, until=6000)
+    found = examine(study_of(tmp_path), 50)
+    assert not found.aggregates
+    assert "`proxrl report study --steps 4000`" in summary(found)[0]
+    assert examine(study_of(tmp_path, 4000), 50).comparisons[0].difference.value == 3.0
+
+
+def test_the_lead_counts(tmp_path: Path) -> None:
+    write(tmp_path, "dqn", "ALE/Pong-v5", 0, 5.0)
+    text = lead(study_of(tmp_path))
+    assert text == "1 Atari game · 1 series · 1 seed · 1 run · 40k frames (10,000 agent steps)"
+
+
+def test_gains_use_means_over_seeds(tmp_path: Path) -> None:
+    for seed, (pro, base) in enumerate([(700.0, 300.0), (900.0, 500.0)]):
+        write(tmp_path, "dqn-pro", "ALE/Assault-v5", seed, pro - 1)
+        write(tmp_path, "dqn", "ALE/Assault-v5", seed, base - 1)
+        write(tmp_path, "dqn-pro", "ALE/AirRaid-v5", seed, pro)
+        write(tmp_path, "dqn", "ALE/AirRaid-v5", seed, base)
+    one = examine(study_of(tmp_path), 100).main_comparisons[0]
+    assert math.isnan(one.final_gain[0])  # AirRaid has no human score
+    assert one.final_gain[1] == pytest.approx((800 - 400) / (742.0 - 222.4))
+    assert one.improvement_games == 2
+    assert len(one.games) == 1
