@@ -105,3 +105,13 @@ def test_few_runs_decide_nothing(tmp_path: Path) -> None:
     found = claims_of(tmp_path)
     assert found["C55"].verdict == "not testable"
     assert found["C55"].why.startswith("only 4 runs; ")
+
+
+def test_two_agents_with_the_pull_say_nothing_about_it(tmp_path: Path) -> None:
+    """Rainbow Pro above DQN Pro is not Rainbow Pro above Rainbow."""
+    for game in ("Alien", "Amidar", "Assault", "Asterix"):
+        for seed in range(3):
+            write(tmp_path, "rainbow-pro", game, seed, 5000.0, sync=0.1)
+            write(tmp_path, "dqn-pro", game, seed, 1000.0)
+    found = claims_of(tmp_path)
+    assert {found[claim].verdict for claim in ("C56", "C60", "C61")} == {"not testable"}

@@ -224,3 +224,14 @@ def test_gains_use_means_over_seeds(tmp_path: Path) -> None:
     assert one.final_gain[1] == pytest.approx((800 - 400) / (742.0 - 222.4))
     assert one.improvement_games == 2
     assert len(one.games) == 1
+
+
+def test_sync_ratios_compare_only_what_both_have(tmp_path: Path) -> None:
+    """A run that stopped halfway is compared with the other's first half."""
+    from proxrl.report.findings import sync_ratios
+
+    write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 1.0)
+    write(tmp_path, "dqn-pro", "MinAtar/Breakout-v1", 0, 1.0, until=5000)
+    base, pro = study_of(tmp_path).blocks
+    base.curves["sync_distance"][0, 0] = [4.0] * 5 + [100.0] * 5
+    assert sync_ratios(pro, base) == pytest.approx([0.25])

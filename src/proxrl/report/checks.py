@@ -23,6 +23,7 @@ Check = Callable[[Findings], tuple[Verdict, str]]
 
 
 def elsewhere(where: str) -> Check:
+    """A claim that no run folder can speak about."""
     return lambda _: ("not testable", f"not a matter of runs: {where}")
 
 
@@ -65,7 +66,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def _comparison(findings: Findings, pro: str) -> Comparison | None:
-    found = (one for one in findings.main_comparisons if one.pro.series.agent == pro)
+    found = (one for one in findings.pulls if one.pro.series.agent == pro)
     return next(found, None)
 
 
@@ -240,7 +241,7 @@ def medians_ordered(findings: Findings) -> tuple[Verdict, str]:
 
 def smaller_syncs(findings: Findings) -> tuple[Verdict, str]:
     answers: list[tuple[Verdict, str]] = []
-    for one in findings.main_comparisons:
+    for one in findings.pulls:
         ratios = sync_ratios(one.pro, one.base)
         ratios = ratios[np.isfinite(ratios)]
         if not len(ratios):
@@ -313,7 +314,12 @@ def _variant_is_beaten(is_one: Callable[[str, Any], bool], needs: str) -> Check:
 
     def check(findings: Findings) -> tuple[Verdict, str]:
         answers = [
-            _decide(one, one.difference, 0.0, f"IQM of {one.pro.name} − {one.base.name}")
+            _decide(
+                one,
+                one.difference,
+                0.0,
+                f"only this half is checked: IQM of {one.pro.name} − {one.base.name}",
+            )
             for one in findings.comparisons
             if any(is_one(name, value) for name, value in one.base.series.settings.items())
         ]

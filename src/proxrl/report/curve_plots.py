@@ -66,7 +66,7 @@ def _resampled(block: Block, scores: Array) -> statistics.Resampled:
 def sync_distances(findings: Findings) -> Plot | None:
     """Figure 4, right: the size of the target updates, with and without the pull."""
     study = findings.study
-    blocks = list(dict.fromkeys(b for o in findings.main_comparisons for b in (o.pro, o.base)))
+    blocks = list(dict.fromkeys(b for o in findings.pulls for b in (o.pro, o.base)))
     if not blocks:
         blocks = [block for block in study.blocks if block.series.main]
     blocks = [block for block in study.blocks if block in blocks]
@@ -81,7 +81,7 @@ def sync_distances(findings: Findings) -> Plot | None:
     chosen = games
     if len(games) > SYNC_PANELS:  # from the smallest ratio to the largest, evenly
         ratios = sum(
-            (np.nan_to_num(sync_ratios(one.pro, one.base)) for one in findings.main_comparisons),
+            (np.nan_to_num(sync_ratios(one.pro, one.base)) for one in findings.pulls),
             np.zeros(len(study.games)),
         )
         order = sorted(games, key=lambda game: (float(ratios[game]), study.games[game]))
@@ -94,14 +94,11 @@ def sync_distances(findings: Findings) -> Plot | None:
         )
         for game in chosen
     )
-    which = (
-        ""
-        if len(chosen) == len(games)
-        else (
-            f" Four of {len(games)} games: from the smallest ratio of pro to base to the largest, "
-            "evenly."
+    which = ""
+    if len(chosen) < len(games):
+        which = (
+            f" Four of {len(games)} games, spread evenly from the smallest ratio to the largest."
         )
-    )
     return Plot(
         "sync_distances",
         "Size of the target updates",
@@ -119,7 +116,7 @@ def sync_ratio(findings: Findings) -> Plot | None:
     """The same for every game: pro's mean size over base's."""
     study = findings.study
     lines = []
-    for one in findings.main_comparisons:
+    for one in findings.pulls:
         ratios = sync_ratios(one.pro, one.base)
         games = [game for game in range(len(study.games)) if np.isfinite(ratios[game])]
         if len(games) <= SYNC_PANELS:

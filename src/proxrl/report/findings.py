@@ -48,6 +48,11 @@ class Comparison:
     area_gain: Array  # [all games of the study]
 
     @property
+    def is_the_pull(self) -> bool:
+        """An agent with the pull against the same without; else just two agents."""
+        return self.pro.series.agent == f"{self.base.series.agent}-pro"
+
+    @property
     def few(self) -> bool:
         """Too few runs for its intervals to be believed."""
         return self.runs < FEW_RUNS
@@ -68,7 +73,12 @@ class Findings:
     study: Study
     aggregates: tuple[Aggregate, ...]
     comparisons: tuple[Comparison, ...]
-    main_comparisons: tuple[Comparison, ...]  # an agent with the pull against itself without
+    main_comparisons: tuple[Comparison, ...]  # with the pull against without; else any two agents
+
+    @property
+    def pulls(self) -> tuple[Comparison, ...]:
+        """The main comparisons that show what the pull does."""
+        return tuple(one for one in self.main_comparisons if one.is_the_pull)
 
 
 def examine(study: Study, resamples: int = RESAMPLES) -> Findings:
@@ -190,9 +200,9 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
 
 
 def sync_ratios(pro: Block, base: Block) -> Array:
-    """Mean size of pro's target updates over base's, [games]; NaN where one has none."""
+    """Mean size of pro's target updates over base's, where both were measured, [games]."""
+    sizes = [statistics.nanmean(block.curves["sync_distance"]) for block in (pro, base)]
+    both = np.isfinite(sizes[0]) & np.isfinite(sizes[1])  # [games, points]
+    total = [np.where(both, size, 0.0).sum(axis=1) for size in sizes]
     with np.errstate(invalid="ignore", divide="ignore"):
-        sizes = [
-            statistics.nanmean(statistics.nanmean(b.curves["sync_distance"]).T) for b in (pro, base)
-        ]
-        return np.asarray(sizes[0] / sizes[1])
+        return np.asarray(total[0] / total[1])

@@ -100,21 +100,12 @@ def improvement(findings: Findings) -> Plot | None:
     """Probability of improvement, each pair on its common games."""
     if not findings.comparisons:
         return None
-    lines = tuple(
-        Line(
-            f"{one.pro.name} > {one.base.name}",
-            *(
-                (one.pro if index < len(findings.main_comparisons) else one.base).series.colour,
-                (one.pro if index < len(findings.main_comparisons) else one.base).series.dark,
-            ),
-            "solid",
-            np.array([one.improvement.value]),
-            np.zeros(1),
-            np.array([one.improvement.low]),
-            np.array([one.improvement.high]),
-        )
-        for index, one in enumerate(findings.comparisons)
-    )
+    lines = []
+    for one in findings.comparisons:
+        coloured = (one.pro if one in findings.main_comparisons else one.base).series
+        style = (f"{one.pro.name} > {one.base.name}", coloured.colour, coloured.dark, "solid")
+        value, low, high = _columns([one.improvement])
+        lines.append(Line(*style, value, np.zeros(1), low, high))
     return Plot(
         "improvement",
         "Probability of improvement",
@@ -122,7 +113,7 @@ def improvement(findings: Findings) -> Plot | None:
         "over games, ties counting half; 95% stratified bootstrap intervals. One half: no "
         "difference.",
         "intervals",
-        (Panel("", lines),),
+        (Panel("", tuple(lines)),),
         "P(X > Y)",
         options={"reference": 0.5, "range": [0.0, 1.0]},
     )
