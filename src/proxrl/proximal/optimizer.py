@@ -33,6 +33,11 @@ class Proximal(Optimizer):
     callable that returns either, asked at each step (for a target network made or replaced later).
     """
 
+    inner: Optimizer
+    c: float
+    _anchor: anchors.Source
+    _checked: tuple[list[Tensor], list[Tensor]]  # weights and anchor that are known to fit
+
     def __init__(self, inner: Optimizer, anchor: Anchor, c: float) -> None:
         if isinstance(inner, torch.optim.LBFGS):
             raise ValueError("LBFGS evaluates the loss many times per step: it has no single pull")
@@ -128,11 +133,7 @@ class Proximal(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Also makes the object: torch's own `__init__` would give it groups and state."""
-        self.inner: Optimizer = state["inner"]
-        self.c: float = state["c"]
-        self._anchor: anchors.Source = state["_anchor"]
-        self._checked: tuple[list[Tensor], list[Tensor]] = ([], [])
-        super().__setstate__({"defaults": self.inner.defaults})  # step hooks, profiling
+        super().__setstate__({**state, "defaults": state["inner"].defaults, "_checked": ([], [])})
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A copy whose anchor is the copy of the anchor: deep-copied with what holds both."""
