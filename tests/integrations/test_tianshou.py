@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +84,11 @@ def learn(algorithm: Any, experience: Any, updates: int) -> list[Any]:
         return [algorithm.update(buffer=buffer, sample_size=32) for _ in range(updates)]
 
 
+def trained(network: nn.Module) -> list[Tensor]:
+    """Without the noise, which Tianshou's `NoisyLinear` keeps as frozen parameters."""
+    return [each for each in network.parameters() if each.requires_grad]
+
+
 def weights(algorithm: Any) -> Tensor:
     return nn.utils.parameters_to_vector(algorithm.policy.parameters()).detach().clone()
 
@@ -104,13 +108,8 @@ def test_it_is_the_plain_algorithm_with_a_pull_before_each_step(
     experience: Any, plain: type, pro: type
 ) -> None:
     oracle, model = make(plain), make(pro, c=0.05)
-    oracle.optim._optim.register_step_pre_hook(
-        lambda *_: pull_(
-            list(oracle.policy.model.parameters()),
-            list(oracle.model_old.parameters()),
-            RATE / 0.05,
-        )
-    )
+    online, target = trained(oracle.policy.model), trained(oracle.model_old)
+    oracle.optim._optim.register_step_pre_hook(lambda *_: pull_(online, target, RATE / 0.05))
     unpulled = make(plain)
     for each in (oracle, model, unpulled):
         learn(each, experience, 60)
@@ -133,21 +132,14 @@ def test_statistics_say_the_size_of_the_last_target_update(
     algorithm = make(pro, c=0.05)
     moves = []
 
-    def moved() -> Iterator[float]:
-        before = nn.utils.parameters_to_vector(algorithm.model_old.parameters()).clone()
-        yield 0.0
-        yield float(
-            (nn.utils.parameters_to_vector(algorithm.model_old.parameters()) - before).norm()
-        )
-
     update = algorithm._update_with_batch
 
     def watched(batch: Any) -> Any:
-        move = moved()
-        next(move)
+        before = nn.utils.parameters_to_vector(trained(algorithm.model_old))
         stats = update(batch)
-        if distance := next(move):
-            moves.append(distance)
+        after = nn.utils.parameters_to_vector(trained(algorithm.model_old))
+        if not torch.equal(before, after):
+            moves.append(float((after - before).norm()))
         return stats
 
     algorithm._update_with_batch = watched

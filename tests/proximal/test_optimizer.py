@@ -182,6 +182,15 @@ def test_distance_on_request() -> None:
     assert Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0).distance() == 5.0
 
 
+def test_distance_is_over_what_is_trained() -> None:
+    """Noise that a library keeps as frozen parameters says nothing of how far w has gone."""
+    w, noise = torch.tensor([3.0], requires_grad=True), torch.tensor([40.0])
+    optimizer = Proximal(torch.optim.SGD([w, noise], lr=0.1), [torch.zeros(1)] * 2, c=1.0)
+    assert optimizer.distance() == 3.0
+    w.requires_grad_(False)
+    assert optimizer.distance() == 0.0
+
+
 def one_weight() -> Tensor:
     return torch.ones(2, requires_grad=True)
 

@@ -71,9 +71,11 @@ class Proximal(Optimizer):
         return loss
 
     def distance(self) -> float:
-        """||w - anchor||_2 now."""
+        """||w - anchor||_2 now, over what is trained: frozen parameters (noise, say) are not w."""
         weights = self._weights()
-        return distance(weights, self._anchor_weights(weights))
+        anchor = self._anchor_weights(weights)
+        trained = [number for number, weight in enumerate(weights) if weight.requires_grad]
+        return distance([weights[n] for n in trained], [anchor[n] for n in trained])
 
     def state_dict(self) -> dict[str, Any]:
         """The inner optimizer's, which it can load, with c beside it."""
