@@ -32,8 +32,8 @@ from proxrl.training import presets
 GAMES = ("Breakout", "SpaceInvaders")
 SEEDS = (0, 1, 2)
 AGENTS: dict[str, type[DQN]] = {"DQN": DQN, "DQNPro": DQNPro}
-STEPS = 50_000
-DECAY = 0.5  # of the steps; the preset's 100,000 would be twice all of them
+STEPS = 100_000
+DECAY = 0.5  # of the steps; the preset's 100,000 would be all of them
 BINS = 30  # points of a curve
 RESULTS = Path("results/drop-in/minatar.jsonl")
 FIGURE = Path("docs/figures/drop-in.png")
@@ -186,6 +186,8 @@ def plot() -> None:
     for column, game in enumerate(GAMES):
         for agent, colour in zip(AGENTS, ("tab:gray", "tab:blue"), strict=True):
             chosen = [run for run in runs if (run["agent"], run["game"]) == (agent, game)]
+            if not chosen:
+                continue
             for row, key in enumerate(("returns", "target_distances")):
                 curves = np.array([run[key] for run in chosen], dtype=float)  # [seeds, bins]
                 axes[row, column].plot(at, curves.T, color=colour, alpha=0.3, linewidth=0.8)
@@ -204,6 +206,8 @@ def plot() -> None:
     for game in GAMES:
         for agent in AGENTS:
             chosen = [run for run in runs if (run["agent"], run["game"]) == (agent, game)]
+            if not chosen:
+                continue
             scores = ", ".join(f"{run['score']:.2f}" for run in chosen)
             moved = np.nanmean(np.array([r["target_distances"] for r in chosen], dtype=float))
             print(f"{game:<14}{agent:<8}scores {scores}; mean target update {moved:.3f}")

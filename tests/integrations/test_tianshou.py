@@ -227,7 +227,7 @@ def test_the_trainer_trains_it_on_cartpole_and_logs(tmp_path: Path, pro: type) -
             logger=logger,
         )
     )
-    assert result.update_step == 100
+    assert (result.update_step, algorithm._iter) == (20, 100)  # phases of learning, updates
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     logged = [e.value for e in events.Scalars("update/target_distance")]
