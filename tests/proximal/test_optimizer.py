@@ -182,39 +182,85 @@ def test_distance_on_request() -> None:
     assert Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0).distance() == 5.0
 
 
+def test_distance_is_over_what_is_trained() -> None:
+    """Noise that a library keeps as frozen parameters says nothing of how far w has gone."""
+    w, noise = torch.tensor([3.0], requires_grad=True), torch.tensor([40.0])
+    optimizer = Proximal(torch.optim.SGD([w, noise], lr=0.1), [torch.zeros(1)] * 2, c=1.0)
+    assert optimizer.distance() == 3.0
+    w.requires_grad_(False)
+    assert optimizer.distance() == 0.0
+
+
 def one_weight() -> Tensor:
     return torch.ones(2, requires_grad=True)
 
 
-@pytest.mark.parametrize(
-    ("anchor", "message"),
-    [
-        ([torch.zeros(3)], "shape"),
-        ([], "1 parameters, the anchor 0"),
-        ([torch.zeros(2, requires_grad=True)], "requires grad"),
-    ],
-)
-def test_an_anchor_that_does_not_fit_is_refused(anchor: list[Tensor], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Proximal(torch.optim.SGD([one_weight()], lr=0.1), anchor, c=1.0)
-
-
-def test_an_anchor_that_is_the_parameter_itself_is_refused() -> None:
-    w = one_weight()
-    with pytest.raises(ValueError, match="its own anchor"):
-        Proximal(torch.optim.SGD([w], lr=0.1), [w], c=1.0)
-    with pytest.raises(ValueError, match="its own anchor"):
-        Proximal(torch.optim.SGD([w], lr=0.1), [w.detach()], c=1.0)
-
-
-def test_bad_coefficients_and_optimizers_are_refused() -> None:
-    w = one_weight()
-    with pytest.raises(ValueError, match="c must be positive"):
-        Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=0.0)
+def test_an_optimizer_with_many_evaluations_per_step_is_refused() -> None:
     with pytest.raises(ValueError, match="LBFGS"):
-        Proximal(torch.optim.LBFGS([w]), [torch.zeros(2)], c=1.0)
-    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=0.01)
+        Proximal(torch.optim.LBFGS([one_weight()]), [torch.zeros(2)], c=1.0)
+
+
+def test_an_optimizer_without_learning_rate_is_refused() -> None:
+    class Rateless(torch.optim.Optimizer):
+        def __init__(self, weights: list[Tensor]) -> None:
+            super().__init__(weights, {})
+
+    with pytest.raises(ValueError, match="Rateless has no learning rate"):
+        Proximal(Rateless([one_weight()]), [torch.zeros(2)], c=1.0)
+
+
+@pytest.mark.parametrize(("c", "message"), [(0.0, "positive"), (0.01, r"overshoot.*c >= 0.1")])
+def test_a_bad_c_is_refused_at_once(c: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Proximal(torch.optim.SGD([one_weight()], lr=0.1), [torch.zeros(2)], c)
+
+
+def test_a_learning_rate_raised_beyond_c_is_refused_before_anything_moves() -> None:
+    w = one_weight()
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=0.5)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1.0 + 9.0 * epoch)
     w.grad = torch.zeros(2)
+    optimizer.step()
+    scheduler.step()  # now 1.0
+    before = w.detach().clone()
     with pytest.raises(ValueError, match="overshoot"):
         optimizer.step()
-    assert torch.equal(w, torch.ones(2)), "a refused step changes nothing"
+    assert torch.equal(w, before)
+
+
+def test_loading_into_the_inner_optimizer_keeps_both_one() -> None:
+    w = one_weight()
+    inner = torch.optim.SGD([w], lr=0.1)
+    optimizer = Proximal(inner, [torch.zeros(2)], c=1.0)
+    faster = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.4).state_dict()
+    inner.load_state_dict(faster)
+    assert optimizer.param_groups is inner.param_groups
+    assert optimizer.state is inner.state
+    w.grad = torch.zeros(2)
+    optimizer.step()
+    assert w.tolist() == pytest.approx([0.6, 0.6])
+
+
+def test_state_dicts_go_to_and_from_the_bare_optimizer() -> None:
+    online, target = networks()
+    optimizer = Proximal(torch.optim.Adam(online.parameters(), 1e-3), target, c=0.1)
+    learn(online, optimizer, 3)
+    bare = torch.optim.Adam(copy.deepcopy(online).parameters(), 9.0)
+    bare.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert bare.param_groups[0]["lr"] == 1e-3
+    back = Proximal(torch.optim.Adam(copy.deepcopy(online).parameters(), 9e-3), target, c=0.7)
+    back.load_state_dict(copy.deepcopy(bare.state_dict()))
+    assert back.c == 0.7, "a bare state dict says nothing of c"
+    ours, theirs = (list(o.state_dict()["state"].values()) for o in (optimizer, back))
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.equal(mine["exp_avg_sq"], other["exp_avg_sq"])
+
+
+def test_step_hooks_see_the_step() -> None:
+    w = one_weight()
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0)
+    seen = []
+    optimizer.register_step_post_hook(lambda *_: seen.append(w[0].item()))
+    w.grad = torch.zeros(2)
+    optimizer.step()
+    assert seen == [pytest.approx(0.9)]

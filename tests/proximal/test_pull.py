@@ -86,3 +86,21 @@ def test_the_distance_shrinks_by_exp_minus_kappa_between_syncs() -> None:
     for _ in range(2000):
         pull_(weights, anchor, pull_strength(1e-4, 0.2))
     assert distance(weights, anchor) == pytest.approx(math.exp(-1.0), rel=1e-3)
+
+
+@pytest.mark.parametrize("kappa", [0.5, 1.0, 2.5, 4.0, 10.0])
+def test_the_yardsticks_of_docs_drop_in(kappa: float) -> None:
+    """How much nearer w stays to the anchor than without the pull: 2000 updates to a sync.
+
+    A steady drift v per update: d <- (1 - s) d + v ends at v U (1 - e^-kappa) / kappa. A random
+    walk's variance: d2 <- (1 - s)^2 d2 + v^2 ends at v^2 U (1 - e^-2kappa) / (2 kappa).
+    """
+    updates, strength = 2000, kappa / 2000
+    drift, variance = torch.zeros(1, dtype=torch.float64), 0.0
+    for _ in range(updates):
+        pull_([drift], [torch.zeros(1, dtype=torch.float64)], strength)
+        drift += 1.0
+        variance = (1.0 - strength) ** 2 * variance + 1.0
+    assert drift.item() / updates == pytest.approx((1 - math.exp(-kappa)) / kappa, rel=0.01)
+    walk = math.sqrt((1 - math.exp(-2 * kappa)) / (2 * kappa))
+    assert math.sqrt(variance / updates) == pytest.approx(walk, rel=0.01)

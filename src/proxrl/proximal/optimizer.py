@@ -1,43 +1,60 @@
 """The pull around any `torch.optim` optimizer.
 
-    optimizer = Proximal(torch.optim.Adam(online.parameters(), 1e-4), target.parameters(), c=0.2)
+    optimizer = Proximal(torch.optim.Adam(online.parameters(), 1e-4), target, c=0.2)
 
 `step()` reads the gradients that are there (taken at w), pulls w towards the anchor, then lets the
 inner optimizer step. With c = inf it is the inner optimizer, bit for bit. Each parameter group is
 pulled by its own *current* learning rate over c, so schedulers act on the pull as well.
+
+What the inner optimizer leaves alone (a parameter without gradient, a step that a `GradScaler`
+skips), the pull leaves alone. Clipped or sparse gradients change nothing about the pull, which
+takes the whole weight towards its anchor.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, overload
+import copy
+import math
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Self, overload
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from proxrl.proximal import anchor as anchors
+from proxrl.proximal.anchor import Anchor
 from proxrl.proximal.pull import distance, pull_, pull_strength
-
-Anchor = Iterable[Tensor] | Callable[[], Iterable[Tensor]]
 
 
 class Proximal(Optimizer):
-    """An `Optimizer` that shares the inner one's `param_groups` and state.
+    """An `Optimizer` that has no groups or state of its own, only the inner one's.
 
-    `anchor` is the target network's parameters in the order of the optimizer's own, or a callable
-    that returns them, read at each step (for a target network that is made or replaced later).
+    `anchor` is the target network, or its parameters in the order of the optimizer's own, or a
+    callable that returns either, asked at each step (for a target network made or replaced later).
     """
+
+    inner: Optimizer
+    c: float
+    _anchor: anchors.Source
+    _checked: tuple[list[Tensor], list[Tensor]]  # weights and anchor that are known to fit
 
     def __init__(self, inner: Optimizer, anchor: Anchor, c: float) -> None:
         if isinstance(inner, torch.optim.LBFGS):
             raise ValueError("LBFGS evaluates the loss many times per step: it has no single pull")
-        pull_strength(0.0, c)  # c > 0, whatever the learning rate
-        self.inner = inner
-        self.c = c
-        self._anchor = anchor if callable(anchor) else list(anchor)
-        self._checked: tuple[int, ...] | None = None
-        super().__init__(inner.param_groups, inner.defaults)
-        self._share_with_inner()
-        if not callable(anchor):
-            self._anchor_weights()
+        self.__setstate__({"inner": inner, "c": c, "_anchor": anchors.source(anchor)})
+        self._strengths()
+        if isinstance(anchor, nn.Module) or not callable(anchor):
+            self._anchor_weights(self._weights())
+
+    # Not copied from the inner optimizer but looked up there: its `load_state_dict` makes new ones.
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
+        return self.inner.param_groups
+
+    @property
+    def state(self) -> Any:  # type: ignore[override]
+        return self.inner.state
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -54,70 +71,80 @@ class Proximal(Optimizer):
         return loss
 
     def distance(self) -> float:
-        """||w - anchor||_2 now."""
-        return distance(self._weights(), self._anchor_weights())
+        """||w - anchor||_2 now, over what is trained: frozen parameters (noise, say) are not w."""
+        weights = self._weights()
+        anchor = self._anchor_weights(weights)
+        trained = [number for number, weight in enumerate(weights) if weight.requires_grad]
+        return distance([weights[n] for n in trained], [anchor[n] for n in trained])
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's, with c beside it."""
+        """The inner optimizer's, which it can load, with c beside it."""
         return {**self.inner.state_dict(), "proximal_c": self.c}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Accepts the inner optimizer's as well; c then stays what it is."""
         state = dict(state_dict)
         self.c = state.pop("proximal_c", self.c)
         self.inner.load_state_dict(state)
-        self._share_with_inner()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        super().add_param_group(param_group)  # the list is the inner optimizer's own
-        self._checked = None
+        self.inner.add_param_group(param_group)
 
-    def _share_with_inner(self) -> None:
-        """One `param_groups` and one state for both: a scheduler on either moves both."""
-        self.param_groups = self.inner.param_groups
-        self.state = self.inner.state
+    # ------------------------------------------------------------------------------- the pull
 
     def _pull(self) -> None:
-        strengths = [pull_strength(float(group["lr"]), self.c) for group in self.param_groups]
+        strengths = self._strengths()
         if not any(strengths):
             return
-        anchor = self._anchor_weights()
+        weights = self._weights()
+        anchor = self._anchor_weights(weights)
         start = 0
         for group, strength in zip(self.param_groups, strengths, strict=True):
-            # What the inner optimizer leaves alone (no gradient), the pull leaves alone.
-            pairs = [
-                (weight, anchor[start + offset])
-                for offset, weight in enumerate(group["params"])
-                if weight.grad is not None
-            ]
-            start += len(group["params"])
-            if pairs:
-                pull_([weight for weight, _ in pairs], [fixed for _, fixed in pairs], strength)
+            end = start + len(group["params"])
+            moving = [number for number in range(start, end) if weights[number].grad is not None]
+            if moving:
+                pull_([weights[n] for n in moving], [anchor[n] for n in moving], strength)
+            start = end
+
+    def _strengths(self) -> list[float]:
+        """lr/c of each group, now; refused before anything has moved if one is beyond 1."""
+        try:
+            return [pull_strength(float(group["lr"]), self.c) for group in self.param_groups]
+        except KeyError:
+            kind = type(self.inner).__name__
+            raise ValueError(f"{kind} has no learning rate 'lr' that lr/c could use") from None
 
     def _weights(self) -> list[Tensor]:
         return [weight for group in self.param_groups for weight in group["params"]]
 
-    def _anchor_weights(self) -> list[Tensor]:
-        """The anchor as a list, checked against the weights whenever its identity changes."""
-        anchor = list(self._anchor()) if callable(self._anchor) else self._anchor
-        identity = tuple(map(id, anchor))
-        if identity != self._checked:
-            _check_anchor(self._weights(), anchor)
-            self._checked = identity
+    def _anchor_weights(self, weights: list[Tensor]) -> list[Tensor]:
+        """The anchor now, checked whenever it or the weights are other tensors than before."""
+        anchor = anchors.read(self._anchor)
+        seen_weights, seen_anchor = self._checked
+        if not (anchors.same(anchor, seen_anchor) and anchors.same(weights, seen_weights)):
+            anchors.check(weights, anchor)
+            if math.isfinite(self.c):
+                anchors.check_precision(weights)
+            self._checked = (weights, anchor)
         return anchor
 
+    # ------------------------------------------------------------------------- copies, pickles
 
-def _check_anchor(weights: list[Tensor], anchor: list[Tensor]) -> None:
-    if len(weights) != len(anchor):
-        raise ValueError(f"the optimizer has {len(weights)} parameters, the anchor {len(anchor)}")
-    for number, (weight, fixed) in enumerate(zip(weights, anchor, strict=True)):
-        if weight.shape != fixed.shape:
-            raise ValueError(
-                f"parameter {number} has shape {tuple(weight.shape)}, "
-                f"its anchor {tuple(fixed.shape)}"
+    def __getstate__(self) -> dict[str, Any]:
+        return {"inner": self.inner, "c": self.c, "_anchor": self._anchor}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Also makes the object: torch's own `__init__` would give it groups and state."""
+        super().__setstate__({**state, "defaults": state["inner"].defaults, "_checked": ([], [])})
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy whose anchor is the copy of the anchor: deep-copied with what holds both."""
+        if isinstance(self._anchor, FunctionType):
+            raise TypeError(
+                "cannot copy a Proximal whose anchor is a function: the copy would still be pulled "
+                "to the original's target; pass the module, or a method of what is copied"
             )
-        if weight.data_ptr() == fixed.data_ptr() and weight.numel() > 0:
-            raise ValueError(f"parameter {number} is its own anchor: copy the target network")
-        if fixed.requires_grad:
-            raise ValueError(
-                f"anchor {number} requires grad: call requires_grad_(False) on the target network"
-            )
+        twin = type(self).__new__(type(self))
+        memo[id(self)] = twin  # first: a method's owner may hold this optimizer
+        twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return twin

@@ -32,6 +32,8 @@ def pull_(weights: Sequence[Tensor], anchor: Sequence[Tensor], strength: float) 
 @torch.no_grad()
 def distance(weights: Sequence[Tensor], anchor: Sequence[Tensor]) -> float:
     """||w - theta||_2 over all parameters together."""
+    if not weights:
+        return 0.0
     differences = torch._foreach_sub(list(weights), list(anchor))
     norms = torch._foreach_norm(differences)
     device = norms[0].device

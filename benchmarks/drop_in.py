@@ -1,0 +1,255 @@
+"""What the drop-in does in Stable-Baselines3: DQN against `DQNPro` on MinAtar, and what it costs.
+
+    python -m benchmarks.drop_in                # train what is missing, then plot (12 runs)
+    python -m benchmarks.drop_in overhead       # time per update, DQNPro / DQN
+    python -m benchmarks.drop_in plot
+
+Two games, three seeds, one thread; settings of proxrl's MinAtar preset except for the length, fixed
+beforehand, with c from kappa = 1. A finished run is one line of results/drop-in/minatar.jsonl and
+is not repeated; one that was interrupted starts anew. Returns are those of training episodes,
+exploration included.
+"""
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import minatar.gym
+import numpy as np
+import torch
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
+
+from proxrl.integrations.stable_baselines3 import DQNPro, calls_per_sync
+from proxrl.proximal import distance
+from proxrl.training import presets
+
+GAMES = ("Breakout", "SpaceInvaders")
+SEEDS = (0, 1, 2)
+AGENTS: dict[str, type[DQN]] = {"DQN": DQN, "DQNPro": DQNPro}
+STEPS = 100_000
+DECAY = 0.5  # of the steps; the preset's 100,000 would be all of them
+BINS = 30  # points of a curve
+RESULTS = Path("results/drop-in/minatar.jsonl")
+FIGURE = Path("docs/figures/drop-in.png")
+PRESET = presets.make("dqn-pro", "MinAtar/Breakout-v1")
+
+
+class MinAtarCNN(BaseFeaturesExtractor):
+    """The network of the preset: 16 channels 3 x 3, then 128 units."""
+
+    def __init__(self, space: gymnasium.spaces.Box) -> None:
+        super().__init__(space, features_dim=128)
+        height, width, channels = space.shape  # too small for SB3 to take it for an image
+        self.layers = torch.nn.Sequential(
+            torch.nn.Conv2d(channels, 16, 3),
+            torch.nn.ReLU(),
+            torch.nn.Flatten(),
+            torch.nn.Linear(16 * (height - 2) * (width - 2), 128),
+            torch.nn.ReLU(),
+        )
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return self.layers(states.permute(0, 3, 1, 2))  # type: ignore[no-any-return]
+
+
+def make_env(game: str) -> gymnasium.Env[Any, Any]:
+    if f"MinAtar/{game}-v1" not in gymnasium.registry:
+        minatar.gym.register_envs()
+    protocol = PRESET.protocol
+    env = gymnasium.make(
+        f"MinAtar/{game}-v1",
+        sticky_action_prob=protocol.sticky_actions,
+        max_episode_steps=protocol.max_episode_steps,
+    )
+    space = gymnasium.spaces.Box(0, 1, env.observation_space.shape, np.uint8)
+    return Monitor(
+        gymnasium.wrappers.TransformObservation(env, lambda seen: seen.astype(np.uint8), space)
+    )
+
+
+def make_model(agent: str, env: gymnasium.Env[Any, Any], seed: int) -> DQN:
+    learner = PRESET.learner
+    settings: dict[str, Any] = {"pull_per_sync": PRESET.pull_per_sync} if agent == "DQNPro" else {}
+    return AGENTS[agent](
+        "CnnPolicy",
+        env,
+        learning_rate=learner.learning_rate,
+        buffer_size=PRESET.replay.capacity,
+        learning_starts=PRESET.replay.warmup_steps,
+        batch_size=PRESET.replay.batch_size,
+        gamma=learner.discount,
+        train_freq=learner.update_period_steps,
+        gradient_steps=learner.updates_per_step,
+        target_update_interval=PRESET.target.period,
+        exploration_fraction=DECAY,
+        exploration_final_eps=PRESET.exploration.final_epsilon,
+        policy_kwargs={
+            "features_extractor_class": MinAtarCNN,
+            "net_arch": [],
+            "normalize_images": False,
+            "optimizer_kwargs": {"eps": learner.adam_epsilon},
+        },
+        device="cpu",
+        seed=seed,
+        **settings,
+    )
+
+
+# ------------------------------------------------------------------------------------- learning
+
+
+class Recorder(BaseCallback):
+    """Returns of finished episodes, and ||w - theta|| just before each sync, for either agent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.returns: list[tuple[int, float]] = []
+        self.distances: list[tuple[int, float]] = []
+
+    def _on_step(self) -> bool:
+        model: Any = self.model
+        for info in self.locals["infos"]:
+            if "episode" in info:
+                self.returns.append((self.num_timesteps, float(info["episode"]["r"])))
+        if (model._n_calls + 1) % calls_per_sync(model) == 0:  # SB3 syncs right after callbacks
+            online, target = model.q_net.parameters(), model.q_net_target.parameters()
+            self.distances.append((self.num_timesteps, distance(list(online), list(target))))
+        return True
+
+
+def train(agent: str, game: str, seed: int) -> dict[str, Any]:
+    model = make_model(agent, make_env(game), seed)
+    recorder = Recorder()
+    start = time.perf_counter()
+    model.learn(STEPS, callback=recorder)
+    tail = [value for step, value in recorder.returns if step > 0.9 * STEPS]
+    return {
+        "agent": agent,
+        "game": game,
+        "seed": seed,
+        "steps": STEPS,
+        "c": getattr(model, "c", None),  # None: plain Stable-Baselines3
+        "score": float(np.mean(tail)),  # mean return of training episodes in the last 10% of steps
+        "episodes": len(recorder.returns),
+        "returns": binned(recorder.returns),
+        "target_distances": binned(recorder.distances),
+        "seconds": round(time.perf_counter() - start, 1),
+        "torch": torch.__version__,
+    }
+
+
+def binned(values: list[tuple[int, float]]) -> list[float | None]:
+    """Means over `BINS` equal intervals of steps; None where nothing happened."""
+    bins: list[list[float]] = [[] for _ in range(BINS)]
+    for step, value in values:
+        bins[min(BINS - 1, (step - 1) * BINS // STEPS)].append(value)
+    return [round(float(np.mean(each)), 4) if each else None for each in bins]
+
+
+def finished() -> list[dict[str, Any]]:
+    if not RESULTS.exists():
+        return []
+    runs = [json.loads(line) for line in RESULTS.read_text().splitlines()]
+    return [run for run in runs if run["steps"] == STEPS]
+
+
+def train_missing() -> None:
+    torch.set_num_threads(1)
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    done = {(run["agent"], run["game"], run["seed"]) for run in finished()}
+    for seed in SEEDS:
+        for game in GAMES:
+            for agent in AGENTS:
+                if (agent, game, seed) in done:
+                    continue
+                result = train(agent, game, seed)
+                with RESULTS.open("a") as file:
+                    file.write(json.dumps(result) + "\n")
+                print(f"{game} {agent} seed {seed}: {result['score']:.2f}", flush=True)
+
+
+def plot() -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    runs = finished()
+    figure, axes = plt.subplots(2, len(GAMES), figsize=(5 * len(GAMES), 6), sharex=True)
+    at = (np.arange(BINS) + 0.5) * STEPS / BINS / 1000
+    for column, game in enumerate(GAMES):
+        for agent, colour in zip(AGENTS, ("tab:gray", "tab:blue"), strict=True):
+            chosen = [run for run in runs if (run["agent"], run["game"]) == (agent, game)]
+            if not chosen:
+                continue
+            for row, key in enumerate(("returns", "target_distances")):
+                curves = np.array([run[key] for run in chosen], dtype=float)  # [seeds, bins]
+                axes[row, column].plot(at, curves.T, color=colour, alpha=0.3, linewidth=0.8)
+                mean = np.nanmean(curves, axis=0)
+                label = f"{agent} ({len(chosen)} seeds)"
+                axes[row, column].plot(at, mean, color=colour, label=label)
+        axes[0, column].set_title(f"MinAtar {game}")
+        axes[1, column].set_xlabel("agent steps, thousands")
+    axes[0, 0].set_ylabel("return of training episodes")
+    axes[1, 0].set_ylabel("‖w − θ‖ before a sync")
+    axes[0, 0].legend(frameon=False)
+    figure.tight_layout()
+    FIGURE.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(FIGURE, dpi=110)
+    print(f"wrote {FIGURE}")
+    for game in GAMES:
+        for agent in AGENTS:
+            chosen = [run for run in runs if (run["agent"], run["game"]) == (agent, game)]
+            if not chosen:
+                continue
+            scores = ", ".join(f"{run['score']:.2f}" for run in chosen)
+            moved = np.nanmean(np.array([r["target_distances"] for r in chosen], dtype=float))
+            print(f"{game:<14}{agent:<8}scores {scores}; mean target update {moved:.3f}")
+
+
+# ------------------------------------------------------------------------------------- overhead
+
+UPDATES = 50  # per block
+
+
+def overhead(blocks: int) -> None:
+    torch.set_num_threads(1)
+    models = []
+    for agent in AGENTS:
+        model = make_model(agent, make_env("Breakout"), seed=0)
+        model.learn(2_000)  # fills the replay and warms up
+        models.append(model)
+    ratios = []
+    for number in range(blocks):
+        first = number % 2  # neither is always first
+        times = [0.0, 0.0]
+        for which in (first, 1 - first):
+            start = time.perf_counter()
+            models[which].train(gradient_steps=UPDATES, batch_size=PRESET.replay.batch_size)
+            times[which] = time.perf_counter() - start
+        ratios.append(times[1] / times[0])
+    medians = np.median(np.random.default_rng(0).choice(ratios, (2000, blocks)), axis=1)
+    low, high = np.quantile(medians, [0.025, 0.975])
+    print(
+        f"MinAtar network, time per update, DQNPro / DQN = {np.median(ratios):.3f} "
+        f"(95% interval of the median {low:.3f} to {high:.3f}, {blocks} pairs of {UPDATES} updates)"
+    )
+
+
+def main() -> None:
+    if "overhead" in sys.argv:
+        overhead(next((int(word) for word in sys.argv[1:] if word.isdigit()), 60))
+        return
+    if "plot" not in sys.argv:
+        train_missing()
+    plot()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""DQN Pro in Stable-Baselines3: its DQN in every respect, with the pull in its optimizer.
+
+    from proxrl.integrations.stable_baselines3 import DQNPro
+
+    model = DQNPro("CnnPolicy", env, c=0.2)               # the paper's c-tilde, or
+    model = DQNPro("CnnPolicy", env, pull_per_sync=1.0)   # kappa = (lr/c) x updates per sync
+
+Say `c` or `pull_per_sync`; neither means kappa = 1, the paper's DQN Pro (docs/drop-in.md). c is
+computed from kappa once, with the learning rate that training starts with; a schedule then acts
+on step and pull alike. c = inf is plain DQN, bit for bit.
+
+Besides DQN's own values it logs `train/target_distance`, ||w - theta||: just before the last sync
+(the size of that target update), or for Polyak targets at the time of logging.
+"""
+
+import math
+from typing import Any, ClassVar, Self
+
+from proxrl.integrations.versions import require
+
+require("stable-baselines3")
+
+from stable_baselines3 import DQN  # noqa: E402
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm  # noqa: E402
+from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit  # noqa: E402
+from torch import nn  # noqa: E402
+
+from proxrl.proximal import Proximal, c_from_pull_per_sync  # noqa: E402
+
+PAPER_PULL_PER_SYNC = 1.0
+
+
+def updates_per_sync(model: OffPolicyAlgorithm) -> float:
+    """Gradient updates between two target syncs, by the model's own settings.
+
+    A sync comes every `target_update_interval // n_envs` calls of `env.step`, learning every
+    `train_freq` calls. With Polyak targets it is the time constant: the same divided by tau.
+    """
+    frequency = model.train_freq
+    assert isinstance(frequency, TrainFreq)  # SB3 converts it when it sets the model up
+    if model.gradient_steps < 0:  # as many as transitions were collected
+        updates_per_call = float(model.n_envs)
+    elif frequency.unit == TrainFrequencyUnit.STEP:
+        updates_per_call = model.gradient_steps / frequency.frequency
+    else:
+        raise ValueError(
+            f"train_freq = ({frequency.frequency}, 'episode') leaves open how many updates a sync "
+            "has: say c instead of pull_per_sync"
+        )
+    return calls_per_sync(model) * updates_per_call / model.tau
+
+
+def calls_per_sync(model: Any) -> int:
+    """Calls of `env.step` between two syncs (SB3's `DQN._on_step`)."""
+    calls: int = max(model.target_update_interval // model.n_envs, 1)
+    return calls
+
+
+class ProximalTerm(OffPolicyAlgorithm):
+    """What DQN and QRDQN gain; mixed in before the one or the other."""
+
+    target_network: ClassVar[str]  # the attribute that holds it
+    _n_calls: int  # of env.step, counted by SB3
+
+    def __init__(
+        self,
+        *args: Any,
+        c: float | None = None,
+        pull_per_sync: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if c is not None and pull_per_sync is not None:
+            raise ValueError(f"say c = {c} or pull_per_sync = {pull_per_sync}, not both")
+        if c is None and pull_per_sync is None:
+            pull_per_sync = PAPER_PULL_PER_SYNC
+        self.pull_per_sync = pull_per_sync
+        self.c = math.inf if c is None else c
+        self.target_distance = 0.0
+        super().__init__(*args, **kwargs)
+
+    @property
+    def proximal(self) -> Proximal:
+        """The optimizer: SB3's own inside the pull."""
+        optimizer = self.policy.optimizer
+        assert isinstance(optimizer, Proximal)
+        return optimizer
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        if self.pull_per_sync is not None:
+            rate = self.lr_schedule(1.0)
+            self.c = c_from_pull_per_sync(self.pull_per_sync, rate, updates_per_sync(self))
+        self.policy.optimizer = Proximal(self.policy.optimizer, self._anchor, self.c)
+        self.target_distance = self.proximal.distance()  # a misfit shows now, not while training
+
+    def _anchor(self) -> nn.Module:
+        network: nn.Module = getattr(self, self.target_network)
+        return network
+
+    def _on_step(self) -> None:
+        if self.tau == 1.0 and (self._n_calls + 1) % calls_per_sync(self) == 0:
+            self.target_distance = self.proximal.distance()  # the sync comes in the next line
+        super()._on_step()
+
+    def dump_logs(self) -> None:
+        if self.tau != 1.0:
+            self.target_distance = self.proximal.distance()
+        self.logger.record("train/target_distance", self.target_distance)
+        super().dump_logs()
+
+    def set_parameters(self, *args: Any, **kwargs: Any) -> None:
+        super().set_parameters(*args, **kwargs)
+        self.proximal.c = self.c  # a setting of this model, not of the weights it was given
+
+    @classmethod
+    def load(cls, *args: Any, **kwargs: Any) -> Self:
+        """SB3's; `c` or `pull_per_sync` given here replaces what the file says of either."""
+        for given, other in (("c", "pull_per_sync"), ("pull_per_sync", "c")):
+            if kwargs.get(given) is not None:
+                kwargs.setdefault(other, None)
+        return super().load(*args, **kwargs)
+
+
+class DQNPro(ProximalTerm, DQN):
+    """Stable-Baselines3's `DQN` with `c` or `pull_per_sync`."""
+
+    target_network = "q_net_target"

@@ -1,0 +1,110 @@
+"""DQN Pro, C51 Pro and Rainbow Pro in Tianshou 2: its algorithms with the pull in their optimizer.
+
+    from proxrl.integrations.tianshou import DQNPro
+
+    algorithm = DQNPro(policy=policy, optim=AdamOptimizerFactory(lr=1e-4), target_update_freq=2000,
+                       c=0.2)                        # the paper's c-tilde, or pull_per_sync=1.0
+
+Say `c` or `pull_per_sync`; neither means the paper's kappa, 1 for DQN Pro and 2.5 for Rainbow Pro,
+if its period counts agent steps (docs/drop-in.md). Tianshou's `target_update_freq` counts updates,
+so kappa = (lr/c) x target_update_freq, with the learning rate that training starts with.
+
+Statistics of an update have one more field, `target_distance`: ||w - theta|| before the last sync.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from proxrl.integrations.versions import require
+
+require("tianshou")
+
+from tianshou.algorithm.modelfree.c51 import C51  # noqa: E402
+from tianshou.algorithm.modelfree.dqn import DQN, QLearningOffPolicyAlgorithm  # noqa: E402
+from tianshou.algorithm.modelfree.rainbow import RainbowDQN  # noqa: E402
+from tianshou.algorithm.modelfree.reinforce import (  # noqa: E402
+    LossSequenceTrainingStats,
+    SimpleLossTrainingStats,
+)
+from torch import Tensor  # noqa: E402
+
+from proxrl.proximal import Proximal, c_from_pull_per_sync  # noqa: E402
+
+
+@dataclass(kw_only=True)
+class DQNProTrainingStats(SimpleLossTrainingStats):
+    """DQN's, and how far w had gone from theta before the last sync."""
+
+    target_distance: float
+
+
+@dataclass(kw_only=True)
+class C51ProTrainingStats(LossSequenceTrainingStats):
+    """C51's, and how far w had gone from theta before the last sync."""
+
+    target_distance: float
+
+
+class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
+    """What each algorithm gains; mixed in before it."""
+
+    paper_pull_per_sync: ClassVar[float] = 1.0
+    training_stats: ClassVar[type[DQNProTrainingStats | C51ProTrainingStats]] = C51ProTrainingStats
+
+    def __init__(
+        self, *, c: float | None = None, pull_per_sync: float | None = None, **settings: Any
+    ) -> None:
+        super().__init__(**settings)
+        if c is not None and pull_per_sync is not None:
+            raise ValueError(f"say c = {c} or pull_per_sync = {pull_per_sync}, not both")
+        if not self.use_target_network:
+            raise ValueError(
+                "target_update_freq = 0 means no target network: there is nothing to pull towards"
+            )
+        inner = self.optim._optim
+        if c is None:
+            kappa = self.paper_pull_per_sync if pull_per_sync is None else pull_per_sync
+            rate = float(inner.param_groups[0]["lr"])
+            c = c_from_pull_per_sync(kappa, rate, self.target_update_freq)
+        self.c = c
+        self.proximal = Proximal(inner, self._anchor, c)
+        self.optim._optim = self.proximal
+        self.target_distance = self.proximal.distance()  # a misfit shows now, not while training
+
+    def _anchor(self) -> list[Tensor]:
+        """The target's parameter for each of the model's.
+
+        The optimizer also holds what the policy has outside its model, such as C51's support: that
+        has no counterpart, is frozen, and stands for itself.
+        """
+        assert self.model_old is not None
+        model, target = self.policy.model.parameters(), self.model_old.parameters()
+        counterpart = dict(zip(model, target, strict=True))
+        return [counterpart.get(weight, weight) for weight in self.policy.parameters()]
+
+    def _update_with_batch(self, batch: Any) -> Any:
+        if self._iter % self.target_update_freq == 0:
+            self.target_distance = self.proximal.distance()  # the sync comes first thing below
+        stats: Any = super()._update_with_batch(batch)  # type: ignore[safe-super]
+        return self.training_stats(loss=stats.loss, target_distance=self.target_distance)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        keys = super().load_state_dict(*args, **kwargs)
+        self.proximal.c = self.c  # a setting of this algorithm, not of the weights it was given
+        return keys
+
+
+class DQNPro(ProximalTerm, DQN[Any]):
+    """Tianshou's `DQN` with `c` or `pull_per_sync`."""
+
+    training_stats = DQNProTrainingStats
+
+
+class C51Pro(ProximalTerm, C51):
+    """Tianshou's `C51` with `c` or `pull_per_sync`."""
+
+
+class RainbowPro(ProximalTerm, RainbowDQN):
+    """Tianshou's `RainbowDQN` with `c` or `pull_per_sync`."""
+
+    paper_pull_per_sync = 2.5

@@ -1,0 +1,26 @@
+"""Which versions of other libraries fit. The ranges are the extras' own, in `pyproject.toml`."""
+
+from importlib import metadata
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+
+def require(package: str) -> None:
+    """Raise an `ImportError` that names the versions that fit, unless one of them is installed."""
+    needed = _requirement(package)
+    fits = f"proxrl {metadata.version('proxrl')} works with {package} {needed.specifier}"
+    remedy = f"pip install '{package}{needed.specifier}'"
+    try:
+        installed = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        raise ImportError(f"{package} is not installed ({fits}): {remedy}") from None
+    if not needed.specifier.contains(installed, prereleases=True):
+        raise ImportError(f"{package} {installed} does not fit ({fits}): {remedy}")
+
+
+def _requirement(package: str) -> Requirement:
+    for requirement in map(Requirement, metadata.requires("proxrl") or []):
+        if canonicalize_name(requirement.name) == canonicalize_name(package):
+            return requirement
+    raise LookupError(f"no extra of proxrl requires {package}")

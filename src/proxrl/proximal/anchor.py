@@ -1,0 +1,73 @@
+"""What the pull pulls towards, however it is handed over, and whether it fits the weights.
+
+An anchor is a module (the target network), its parameters, or a callable that returns either and is
+asked at each step: for a target network that is made later, or replaced.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import is_
+
+import torch
+from torch import Tensor, nn
+
+Tensors = nn.Module | Iterable[Tensor]
+Anchor = Tensors | Callable[[], Tensors]
+Source = list[Tensor] | Callable[[], Tensors]
+
+
+def source(anchor: Anchor) -> Source:
+    """A list that stays, or a callable that is asked at each step (a module's `parameters`)."""
+    if isinstance(anchor, nn.Module):
+        return anchor.parameters  # not a list: `load_state_dict(assign=True)` replaces parameters
+    if isinstance(anchor, Tensor):
+        raise TypeError("the anchor is a single tensor: pass a list of them, as to an optimizer")
+    return anchor if callable(anchor) else list(anchor)
+
+
+def read(anchor: Source) -> list[Tensor]:
+    """The anchor's tensors now."""
+    if not callable(anchor):
+        return anchor
+    tensors = anchor()
+    return list(tensors.parameters() if isinstance(tensors, nn.Module) else tensors)
+
+
+def same(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    """The very same tensors, not equal ones."""
+    return len(some) == len(others) and all(map(is_, some, others))
+
+
+def check(weights: Sequence[Tensor], anchor: Sequence[Tensor]) -> None:
+    """Raise unless every weight has an anchor of its own shape, dtype and device."""
+    if len(weights) != len(anchor):
+        raise ValueError(f"the optimizer has {len(weights)} parameters, the anchor {len(anchor)}")
+    trained = {id(weight) for weight in weights if weight.requires_grad}
+    for number, (weight, fixed) in enumerate(zip(weights, anchor, strict=True)):
+        if not isinstance(fixed, Tensor):
+            raise TypeError(
+                f"anchor {number} is a {type(fixed).__name__}, not a tensor: "
+                "pass the target network or its parameters()"
+            )
+        for what, own, other in (
+            ("has shape", tuple(weight.shape), tuple(fixed.shape)),
+            ("is", weight.dtype, fixed.dtype),
+            ("is on", weight.device, fixed.device),
+        ):
+            if own != other:
+                raise ValueError(f"parameter {number} {what} {own}, its anchor {other}")
+        if id(fixed) in trained or (weight.requires_grad and _share_memory(weight, fixed)):
+            raise ValueError(f"anchor {number} is trained by this optimizer: copy the network")
+
+
+def check_precision(weights: Sequence[Tensor]) -> None:
+    """Raise for half-precision weights: w + (lr/c)(anchor - w) would be rounded back to w."""
+    for number, weight in enumerate(weights):
+        if weight.dtype in (torch.float16, torch.bfloat16):
+            raise ValueError(
+                f"parameter {number} is {weight.dtype}, too coarse for a pull of lr/c: "
+                "keep the weights in float32, as torch.autocast does"
+            )
+
+
+def _share_memory(weight: Tensor, fixed: Tensor) -> bool:
+    return weight.data_ptr() == fixed.data_ptr() != 0  # 0: no memory (empty, or the meta device)

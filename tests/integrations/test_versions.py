@@ -1,0 +1,55 @@
+"""A library that is missing or does not fit is named, with the versions that do."""
+
+import importlib
+import sys
+from importlib import metadata
+
+import pytest
+
+from proxrl.integrations.versions import require
+
+MODULES = {
+    "stable-baselines3": "proxrl.integrations.stable_baselines3",
+    "sb3-contrib": "proxrl.integrations.sb3_contrib",
+    "tianshou": "proxrl.integrations.tianshou",
+}
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, package: str, version: str | None) -> None:
+    real = metadata.version
+
+    def pretended(name: str) -> str:
+        if name != package:
+            return real(name)
+        if version is None:
+            raise metadata.PackageNotFoundError(name)
+        return version
+
+    monkeypatch.setattr(metadata, "version", pretended)
+
+
+@pytest.mark.parametrize("package", MODULES)
+def test_what_is_installed_fits(package: str) -> None:
+    require(package)
+
+
+@pytest.mark.parametrize("package", MODULES)
+@pytest.mark.parametrize("version", ["1.2.0", "99.0"])
+def test_importing_the_integration_with_another_version_names_those_that_fit(
+    monkeypatch: pytest.MonkeyPatch, package: str, version: str
+) -> None:
+    pretend(monkeypatch, package, version)
+    monkeypatch.delitem(sys.modules, MODULES[package], raising=False)
+    with pytest.raises(ImportError, match=rf"{package} {version} does not fit.*>=2\..*pip install"):
+        importlib.import_module(MODULES[package])
+
+
+def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, "tianshou", None)
+    with pytest.raises(ImportError, match=r"tianshou is not installed .*pip install 'tianshou"):
+        require("tianshou")
+
+
+def test_a_library_that_no_extra_names_is_a_mistake_of_ours() -> None:
+    with pytest.raises(LookupError, match="no extra"):
+        require("keras")
