@@ -52,7 +52,7 @@ def train(args: argparse.Namespace) -> tuple[nn.Module, list[float]]:
     size, actions = env.observation_space.shape[0], int(env.action_space.n)
 
     online = make_network(size, actions)
-    target = copy.deepcopy(online)
+    target = copy.deepcopy(online).requires_grad_(False)
     optimizer = Proximal(torch.optim.Adam(online.parameters(), args.learning_rate), target, args.c)
 
     replay: deque[tuple[np.ndarray, int, float, np.ndarray, bool]] = deque(maxlen=args.replay_size)

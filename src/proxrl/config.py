@@ -44,7 +44,7 @@ class NetworkConfig:
     dueling: bool = False
     """Value and advantages apart: Q = V + A - mean A (Wang et al. 2016)."""
     noisy: bool = False
-    """Dense layers with learnt noise, exploring in place of epsilon (Fortunato et al. 2018)."""
+    """Dense layers with learnt noise (Fortunato et al. 2018); with it, epsilon can be 0."""
     noisy_sigma: float = 0.5
     """Noise at the start, times 1/sqrt(inputs) of the layer."""
 
@@ -90,7 +90,8 @@ class LearnerConfig:
     discount: float = 0.99
     """gamma, in [0, 1]."""
     loss: Literal["squared", "huber"] = "squared"
-    """Squared TD error as in the paper's equation 5, or Huber (half quadratic, then linear)."""
+    """Squared TD error as in the paper's equation 5, or Huber (half quadratic, then linear); the
+    categorical head has the cross-entropy instead."""
     double: bool = False
     """Double DQN: the online network chooses the action that the target network values."""
     learning_rate: float = 1e-4
@@ -277,8 +278,7 @@ def _impossible_alone(config: RunConfig) -> Rules:
         ("learner.adam_epsilon", lr.adam_epsilon),
         ("proximal.c", c.proximal.c),
     ]
-    if lr.annealed_rate is not None:
-        rates.append(("learner.annealed_rate", lr.annealed_rate))
+    annealed = lr.annealed_rate
     shares = [
         ("learner.discount", lr.discount),
         ("replay.priority_exponent", r.priority_exponent),
@@ -295,8 +295,13 @@ def _impossible_alone(config: RunConfig) -> Rules:
         *((path, not 0 <= value <= 1, "it must lie in [0, 1]") for path, value in shares),
         ("learner.learning_rate", math.isinf(lr.learning_rate), "it must be finite"),
         ("learner.adam_epsilon", math.isinf(lr.adam_epsilon), "it must be finite"),
-        ("learner.annealed_rate", lr.annealed_rate == math.inf, "it must be finite"),
+        (
+            "learner.annealed_rate",
+            annealed is not None and not 0 <= annealed < math.inf,
+            "it must be finite and not negative",
+        ),
         ("head.atoms", c.head.atoms < 2, "it must be at least 2"),
+        ("replay.n_step", r.n_step > 256, "it must be at most 256"),
         ("head.v_min", not math.isfinite(c.head.v_min), "it must be finite"),
         ("head.v_max", not math.isfinite(c.head.v_max), "it must be finite"),
         (
@@ -348,6 +353,11 @@ def _impossible_together(config: RunConfig) -> Rules:
             "proximal.pull_per_sync",
             c.proximal.pull_per_sync is not None and c.proximal.rule != "parameters",
             f"with proximal.rule = {c.proximal.rule} there is no such pull, say proximal.c",
+        ),
+        (
+            "proximal.actions",
+            c.proximal.actions == "all" and c.proximal.rule in ("parameters", "gradient"),
+            f"proximal.rule = {c.proximal.rule} looks at no actions",
         ),
         (
             "proximal.own_batch",

@@ -197,6 +197,27 @@ def test_update_reports_what_it_saw() -> None:
     assert update.probe == (0.0, 0.0), "before the first step both networks are one"
 
 
+@pytest.mark.parametrize("agent", ["dqn", "rainbow", "rainbow-full"])
+def test_where_both_networks_are_one_nothing_is_between_them(agent: str) -> None:
+    """At w = theta: no value distance and no value-space penalty, whatever head and noise."""
+    changes = {"network.hidden": (16,), "proximal.rule": "values", "proximal.c": 1.0}
+    each = learner(presets.make(agent, "CartPole-v1", {**changes, "proximal.actions": "all"}))
+    (batch,) = batches(1)
+    penalties: list[float] = []
+    original = each.rule.penalty
+
+    def spy(*arguments: Any) -> Any:
+        penalty = original(*arguments)
+        penalties.append(penalty.item())
+        return penalty
+
+    each.rule.penalty = spy  # type: ignore[method-assign]
+    assert each.update(batch).probe == (0.0, 0.0)
+    each.update(batch)
+    assert penalties[0] == 0.0
+    assert penalties[1] > 0.0
+
+
 def test_probes_see_the_networks_drift_apart() -> None:
     each = learner(config(target__period=10))
     probes = [each.update(batch).probe for batch in batches(3)]
@@ -227,20 +248,26 @@ def test_rainbow_pro_with_infinite_c_is_rainbow_to_the_bit() -> None:
     assert not torch.equal(online(plain), online(pulled))
 
 
-def test_a_categorical_update_by_hand() -> None:
-    """Cross-entropy with the projected target of the greedy action, weighted, then Adam."""
+@pytest.mark.parametrize("double", [False, True])
+def test_a_categorical_update_by_hand(double: bool) -> None:
+    """Cross-entropy with the projected target of the greedy action, weighted, then Adam; doubly,
+    the online network chooses and the target network values."""
     small = {"network.hidden": (16,), "head.v_min": -2.0, "head.v_max": 2.0, "head.atoms": 5}
-    run = presets.make("rainbow", "CartPole-v1", small)
+    run = presets.make("rainbow", "CartPole-v1", {**small, "learner.double": double})
     each, twin = learner(run), learner(run)
-    warm, batch = batches(2)
-    each.update(warm)
+    *warm, batch = batches(60)
+    for one in warm:
+        each.update(one)
     twin.load(each.state(), each.updates)
     weights = torch.linspace(0.2, 1.0, 8)
 
     rows, support = torch.arange(8), torch.linspace(-2.0, 2.0, 5)
     with torch.no_grad():
         probabilities = twin.target.outputs(batch.next_states).softmax(dim=2)
-        best = (probabilities * support).sum(dim=2).argmax(dim=1)
+        greedy = (probabilities * support).sum(dim=2).argmax(dim=1)
+        chosen = twin.online(batch.next_states).argmax(dim=1)
+        assert not torch.equal(greedy, chosen), "the networks disagree, or nothing is tested"
+        best = chosen if double else greedy
         targets = project(probabilities[rows, best], batch, support)
     log_p = twin.online.outputs(batch.states)[rows, batch.actions].log_softmax(dim=1)
     losses = -(targets * log_p).sum(dim=1)
@@ -252,17 +279,6 @@ def test_a_categorical_update_by_hand() -> None:
     torch.testing.assert_close(update.priorities, losses.detach())
     assert update.loss == pytest.approx((weights * losses).mean().item())
     assert update.mean_value == pytest.approx((log_p.exp() @ support).mean().item(), abs=1e-6)
-
-
-def test_double_rainbow_lets_the_online_network_choose() -> None:
-    single, double = (
-        learner(presets.make("rainbow", "CartPole-v1", {"learner.double": on, "target.period": 10}))
-        for on in (False, True)
-    )
-    for batch in batches(30):
-        single.update(batch)
-        double.update(batch)
-    assert not torch.equal(online(single), online(double))
 
 
 def rates(run: RunConfig, count: int) -> list[float]:

@@ -146,6 +146,29 @@ def test_noisy_layers_fit_any_network() -> None:
     assert torch.equal(noisy(states), plain(states)), "silent until noise is drawn"
 
 
+def bare(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Bilinear(4, 4, outputs)) if hidden else nn.Flatten()
+
+
+def lazy(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.LazyLinear(outputs))
+
+
+def test_a_network_without_linear_layers_cannot_be_noisy() -> None:
+    register_network("bare", bare)
+    with pytest.raises(UserError, match=r"bare has no nn\.Linear"):
+        build_network(VECTOR, 4, NetworkConfig("bare", (), noisy=True), seed=0)
+
+
+def test_lazy_layers_draw_from_the_seed_and_can_be_noisy() -> None:
+    register_network("lazy", lazy)
+    one, other = (build_network(VECTOR, 2, NetworkConfig("lazy"), seed=0) for _ in range(2))
+    states = torch.randn(3, 1, 4)
+    assert torch.equal(one(states), other(states))
+    noisy = build_network(VECTOR, 2, NetworkConfig("lazy", noisy=True), seed=0)
+    assert torch.equal(one(states), noisy(states))
+
+
 def linear(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(spec.shape[0], actions))
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from proxrl.agents.noisy import NoisyLinear, draw_noise, make_noisy, silence
+from proxrl.agents.noisy import NoisyLinear, draw_noise, make_noisy, noisy_layers, silence
 
 
 def body() -> nn.Module:
@@ -18,7 +18,7 @@ def test_the_factorised_form_is_the_papers_formula() -> None:
     layer = NoisyLinear(nn.Linear(5, 3), sigma=0.5)
     nn.init.normal_(layer.weight_sigma)
     nn.init.normal_(layer.bias_sigma)
-    draw_noise(layer, np.random.default_rng(1))
+    draw_noise([layer], np.random.default_rng(1))
     x = torch.randn(4, 5)
     noisy = layer.weight + layer.weight_sigma * torch.outer(layer.noise_out, layer.noise_in)
     expected = x @ noisy.T + layer.bias + layer.bias_sigma * layer.noise_out
@@ -27,7 +27,7 @@ def test_the_factorised_form_is_the_papers_formula() -> None:
 
 def test_noise_is_sign_times_root_of_the_generators_gaussians() -> None:
     layer = NoisyLinear(nn.Linear(4, 2), sigma=0.5)
-    draw_noise(layer, np.random.default_rng(3))
+    draw_noise([layer], np.random.default_rng(3))
     drawn = np.random.default_rng(3).standard_normal(4, dtype=np.float32)
     expected = np.sign(drawn) * np.sqrt(np.abs(drawn))
     np.testing.assert_allclose(layer.noise_in.numpy(), expected, rtol=1e-6)
@@ -35,7 +35,7 @@ def test_noise_is_sign_times_root_of_the_generators_gaussians() -> None:
 
 def test_zero_sigma_is_the_plain_network_with_noise_drawn() -> None:
     plain, noisy, x = body(), make_noisy(body(), sigma=0.0), torch.randn(6, 5)
-    draw_noise(noisy, np.random.default_rng(0))
+    draw_noise(noisy_layers(noisy), np.random.default_rng(0))
     torch.testing.assert_close(noisy(x), plain(x), rtol=0, atol=1e-7)
 
 
@@ -43,11 +43,11 @@ def test_silent_it_is_its_means_until_noise_is_drawn_and_again_after_silence() -
     plain, noisy, x = body(), make_noisy(body(), sigma=0.5), torch.randn(6, 5)
     assert torch.equal(noisy(x), plain(x))
     generator = np.random.default_rng(0)
-    draw_noise(noisy, generator)
+    draw_noise(noisy_layers(noisy), generator)
     first = noisy(x)
-    draw_noise(noisy, generator)
+    draw_noise(noisy_layers(noisy), generator)
     assert not torch.equal(first, noisy(x)), "new noise"
-    silence(noisy)
+    silence(noisy_layers(noisy))
     assert torch.equal(noisy(x), plain(x))
 
 
@@ -64,10 +64,27 @@ def test_every_linear_layer_becomes_noisy_with_sigma_over_root_of_inputs() -> No
 
 def test_sigmas_learn() -> None:
     noisy = make_noisy(body(), sigma=0.5)
-    draw_noise(noisy, np.random.default_rng(0))
+    draw_noise(noisy_layers(noisy), np.random.default_rng(0))
     noisy(torch.randn(6, 5)).square().sum().backward()
     assert all(
         layer.weight_sigma.grad is not None and layer.weight_sigma.grad.abs().sum() > 0
         for layer in noisy.modules()
         if isinstance(layer, NoisyLinear)
     )
+
+
+def test_a_layer_used_twice_stays_one_and_a_frozen_one_frozen() -> None:
+    shared = nn.Linear(5, 5)
+    frozen = nn.Linear(5, 3).requires_grad_(False)
+    network = make_noisy(nn.Sequential(shared, nn.ReLU(), shared, frozen), sigma=0.5)
+    first, _, second, last = network
+    assert first is second
+    assert not any(parameter.requires_grad for parameter in last.parameters())
+
+
+class Own(nn.Linear):
+    """A subclass may compute anything: it is left alone."""
+
+
+def test_only_plain_linear_layers_are_replaced() -> None:
+    assert isinstance(make_noisy(Own(2, 2), sigma=0.5), Own)

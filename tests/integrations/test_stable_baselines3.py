@@ -31,6 +31,8 @@ def make(kind: type[DQN], env: Any = "CartPole-v1", **settings: Any) -> Any:
         "seed": 3,
         "device": "cpu",
     }
+    if issubclass(kind, QRDQN):
+        defaults["policy_kwargs"] = {"net_arch": [16], "n_quantiles": 10}
     return kind("MlpPolicy", env, **{**defaults, **settings})
 
 

@@ -84,9 +84,10 @@ def learn(algorithm: Any, experience: Any, updates: int) -> list[Any]:
         return [algorithm.update(buffer=buffer, sample_size=32) for _ in range(updates)]
 
 
-def trained(network: nn.Module) -> list[Tensor]:
-    """Without the noise, which Tianshou's `NoisyLinear` keeps as frozen parameters."""
-    return [each for each in network.parameters() if each.requires_grad]
+def trained(network: nn.Module, model: nn.Module) -> list[Tensor]:
+    """Of a network like `model`: without the noise, which Tianshou keeps as frozen parameters."""
+    pairs = zip(network.parameters(), model.parameters(), strict=True)
+    return [each.detach() for each, own in pairs if own.requires_grad]
 
 
 def weights(algorithm: Any) -> Tensor:
@@ -108,7 +109,9 @@ def test_it_is_the_plain_algorithm_with_a_pull_before_each_step(
     experience: Any, plain: type, pro: type
 ) -> None:
     oracle, model = make(plain), make(pro, c=0.05)
-    online, target = trained(oracle.policy.model), trained(oracle.model_old)
+    online, target = (
+        trained(n, oracle.policy.model) for n in (oracle.policy.model, oracle.model_old)
+    )
     oracle.optim._optim.register_step_pre_hook(lambda *_: pull_(online, target, RATE / 0.05))
     unpulled = make(plain)
     for each in (oracle, model, unpulled):
@@ -135,9 +138,9 @@ def test_statistics_say_the_size_of_the_last_target_update(
     update = algorithm._update_with_batch
 
     def watched(batch: Any) -> Any:
-        before = nn.utils.parameters_to_vector(trained(algorithm.model_old))
+        before = nn.utils.parameters_to_vector(trained(algorithm.model_old, algorithm.policy.model))
         stats = update(batch)
-        after = nn.utils.parameters_to_vector(trained(algorithm.model_old))
+        after = nn.utils.parameters_to_vector(trained(algorithm.model_old, algorithm.policy.model))
         if not torch.equal(before, after):
             moves.append(float((after - before).norm()))
         return stats

@@ -28,12 +28,12 @@ def step(optimizer: Proximal) -> None:
 
 
 def twins() -> tuple[nn.Linear, nn.Linear]:
-    """(online, target) with weights 1 and 0; the target not frozen, as scripts leave it."""
+    """(online, target) with weights 1 and 0."""
     online, target = nn.Linear(2, 1), nn.Linear(2, 1)
     for network, value in ((online, 1.0), (target, 0.0)):
         for each in network.parameters():
             nn.init.constant_(each, value)
-    return online, target
+    return online, target.requires_grad_(False)
 
 
 @pytest.mark.parametrize("how", ["module", "parameters", "list", "method", "lambda"])
@@ -73,7 +73,7 @@ def test_a_library_that_replaces_its_target_network_is_followed() -> None:
     )  # made before there is a target
     holder.target = target
     step(optimizer)
-    holder.target = copy.deepcopy(online)  # a sync by replacement
+    holder.target = copy.deepcopy(online).requires_grad_(False)  # a sync by replacement
     step(optimizer)
     assert online.weight.tolist() == [[0.5, 0.5]], "at its anchor nothing moves"
 
@@ -113,6 +113,7 @@ def test_weights_added_later_are_checked() -> None:
         ([], "1 parameters, the anchor 0"),
         ([torch.zeros(2, dtype=torch.float64)], r"is torch.float32, its anchor torch.float64"),
         ([torch.zeros(2, device="meta")], "is on cpu, its anchor meta"),
+        ([torch.zeros(2, requires_grad=True)], r"requires grad: call requires_grad_\(False\)"),
     ],
 )
 def test_an_anchor_that_does_not_fit_is_refused(anchor: list[Tensor], message: str) -> None:
@@ -140,6 +141,7 @@ def test_an_anchor_that_the_optimizer_trains_is_refused(shared: Any) -> None:
 
 def test_training_the_target_as_well_is_refused() -> None:
     online, target = twins()
+    target.requires_grad_(True)
     both = [*online.parameters(), *target.parameters()]
     with pytest.raises(ValueError, match="trained by this optimizer"):
         Proximal(torch.optim.SGD(both, lr=0.5), [*target.parameters()] * 2, c=1.0)

@@ -12,7 +12,7 @@ from proxrl.proximal import Proximal
 
 def pair(seed: int = 0) -> tuple[nn.Linear, nn.Linear]:
     torch.manual_seed(seed)
-    return nn.Linear(4, 4), nn.Linear(4, 4)
+    return nn.Linear(4, 4), nn.Linear(4, 4).requires_grad_(False)
 
 
 def pulled(network: nn.Module, target: nn.Module, strength: float) -> None:

@@ -18,7 +18,7 @@ class Algorithm:
     def __init__(self, anchor: str) -> None:
         torch.manual_seed(0)
         self.online = nn.Linear(2, 1)
-        self.target = nn.Linear(2, 1)
+        self.target = nn.Linear(2, 1).requires_grad_(False)
         given: Any = {
             "module": self.target,
             "list": list(self.target.parameters()),

@@ -70,16 +70,20 @@ def test_weights_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
 def test_exponent_zero_is_uniform_with_weights_of_exactly_one(tmp_path: Path, beta: float) -> None:
-    """Chi-square over 20 transitions, 20,000 draws one at a time: 99.9% point of 19 degrees."""
+    """Weights of batches of 16; chi-square over 20 transitions, 20,000 draws one at a time: below
+    the 99.9% point of 19 degrees, 43.8."""
     log = log_in(tmp_path, 20)
     play(log, [9, 9, 9])
-    replay = replay_of(log, batch=1, alpha=0.0, beta=beta)
+    many, one = (replay_of(log, batch=size, alpha=0.0, beta=beta) for size in (16, 1))
+    for _ in range(50):
+        batch = many.sample()
+        assert (batch.weights == 1.0).all()
+        many.update(batch.indices, torch.rand(16) * 100)
     counts = np.zeros(20)
     for _ in range(20_000):
-        batch = replay.sample()
-        assert batch.weights.item() == 1.0
+        batch = one.sample()
         counts[batch.indices - log.oldest] += 1
-        replay.update(batch.indices, torch.rand(1) * 100)
+        one.update(batch.indices, torch.rand(1) * 100)
     assert ((counts - 1000.0) ** 2 / 1000.0).sum() < 43.8
 
 

@@ -10,6 +10,7 @@ is a head, a target rule, a proximal rule and a step-size rule, all values of th
 
 import copy
 import math
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Tensor
 from proxrl.agents.adam import Adam
 from proxrl.agents.losses import objective
 from proxrl.agents.networks import QNetwork
-from proxrl.agents.noisy import draw_noise
+from proxrl.agents.noisy import draw_noise, noisy_layers, silent
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed
 from proxrl.proximal import distance
@@ -27,7 +28,10 @@ from proxrl.proximal.rules import make_rule
 from proxrl.types import Batch
 
 PROBES_PER_SYNC = 10
-ADVICE = "start a new run with a smaller learning rate, the Huber loss, or clipped rewards"
+ADVICE = {
+    "expected": "start a new run with a smaller learning rate, the Huber loss, or clipped rewards",
+    "categorical": "start a new run with a smaller learning rate, or clipped rewards",
+}
 
 
 class Probe(NamedTuple):
@@ -40,7 +44,7 @@ class Probe(NamedTuple):
 class Update(NamedTuple):
     """What one update tells the rest of the run."""
 
-    loss: float  # h(w), before the step
+    loss: float  # h(w), before the step; weighted, if the batch was
     mean_value: float  # mean Q(s, a; w) of the batch
     priorities: Tensor  # of each transition, [batch]: |TD error|, or the cross-entropy
     probe: Probe | None  # taken a few times between two syncs
@@ -65,24 +69,27 @@ class Learner:
         self._anchor: list[Tensor] = list(self.target.parameters())
         self._adam = Adam(self._weights, config.learner.adam_epsilon)
         self._config = config
-        self._noise = noise  # for noisy layers, if there are any
+        self._noise = noise or np.random.default_rng(config.seed)
+        self._noisy = [noisy_layers(network) for network in (self.online, self.target)]
         self._updates_per_sync = max(1, round(config.updates_per_sync))
         self._probe_period = max(1, self._updates_per_sync // PROBES_PER_SYNC)
 
     def update(self, batch: Batch, proximal_batch: Batch | None = None) -> Update:
         """One pass of Algorithm 1's inner loop; a proximal rule may have a batch of its own."""
         config = self._config.learner
-        self.draw_noise(self.online, self.target)
+        for layers in self._noisy:
+            draw_noise(layers, self._noise)
         losses, values, priorities = objective(
             self.online, self.target, batch, config.double, config.loss
         )
         loss = (losses if batch.weights is None else batch.weights * losses).mean()
-        penalty = self.rule.penalty(self.online, self.target, proximal_batch or batch)
+        with self._without_noise():
+            penalty = self.rule.penalty(self.online, self.target, proximal_batch or batch)
 
         for weight in self._weights:
             weight.grad = None
         (loss if penalty is None else loss + penalty).backward()
-        probe = self._probe(batch, values)
+        probe = self._probe(batch)
         alpha = self.learning_rate
         self.rule.change_gradient(self._weights, self._anchor)
         self.rule.change_weights(self._weights, self._anchor, alpha)  # the proximal pull
@@ -98,11 +105,13 @@ class Learner:
             sync_distance=sync_distance,
         )
 
-    def draw_noise(self, *networks: QNetwork) -> None:
-        """New noise for noisy layers: before each action, and for both networks at each update."""
-        if self._noise is not None:
-            for network in networks:
-                draw_noise(network, self._noise)
+    def draw_noise(self) -> None:
+        """New noise for the online network's noisy layers, if it has any: before each action."""
+        draw_noise(self._noisy[0], self._noise)
+
+    def _without_noise(self) -> AbstractContextManager[None]:
+        """Both networks' means: at w = theta they agree, whatever their noise."""
+        return silent([layer for layers in self._noisy for layer in layers])
 
     @property
     def learning_rate(self) -> float:
@@ -129,23 +138,25 @@ class Learner:
         return moved
 
     @torch.no_grad()
-    def _probe(self, batch: Batch, values: Tensor) -> Probe | None:
+    def _probe(self, batch: Batch) -> Probe | None:
         if self.updates % self._probe_period:
             return None
-        anchored = self.target(batch.states).gather(1, batch.actions[:, None]).squeeze(1)
+        with self._without_noise():
+            away = self.online(batch.states) - self.target(batch.states)
         return Probe(
             parameter_distance=distance(self._weights, self._anchor),
-            value_distance=(values - anchored).abs().mean().item(),
+            value_distance=away.gather(1, batch.actions[:, None]).abs().mean().item(),
         )
 
     def _finite(self, loss: float, values: Tensor) -> float:
         if math.isfinite(loss):
             return loss
-        config = self._config.learner
+        config, head = self._config.learner, self._config.head.kind
+        kind = config.loss if head == "expected" else "cross-entropy"
         raise RunFailed(
             f"the loss became {loss} at update {self.updates} "
             f"(largest |Q| in the batch {values.abs().max().item():.3g}, "
-            f"learning rate {config.learning_rate:g}, loss {config.loss}): {ADVICE}"
+            f"learning rate {config.learning_rate:g}, loss {kind}): {ADVICE[head]}"
         )
 
     # -------------------------------------------------------------------------------- checkpoints
@@ -153,7 +164,8 @@ class Learner:
     def state(self) -> dict[str, Tensor]:
         """Copies of both networks and of Adam's moments, by name; never of weights gone astray."""
         if not math.isfinite(distance(self._weights, self._anchor)):
-            raise RunFailed(f"the weights are not finite after update {self.updates}: {ADVICE}")
+            advice = ADVICE[self._config.head.kind]
+            raise RunFailed(f"the weights are not finite after update {self.updates}: {advice}")
         tensors = {f"online.{name}": t for name, t in self.online.state_dict().items()}
         tensors |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
         tensors |= self._moments()

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from proxrl.agents.categorical import expected_values
-from proxrl.agents.noisy import make_noisy
+from proxrl.agents.noisy import make_noisy, noisy_layers
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.types import ObservationSpec
@@ -81,9 +81,7 @@ class SmallConvolution(nn.Conv2d):
         out = (batch, height - side + 1, width - side + 1)
         image, row, pixel, _ = images.stride()
         patches = images.as_strided((*out, side, side * channels), (image, row, pixel, row, 1))
-        weight = self.weight.permute(0, 2, 3, 1).flatten(
-            1
-        )  # [out channels, side x side x channels]
+        weight = self.weight.permute(0, 2, 3, 1).flatten(1)  # [out, side x side x channels]
         found = functional.linear(patches.reshape(-1, weight.shape[1]), weight, self.bias)
         return found.relu_().view(*out, -1)
 
@@ -201,18 +199,20 @@ def build_network(
             body = function(spec, outputs, config.hidden)
         except TypeError as error:
             raise UserError(f"network {config.kind} cannot be built: {error}") from None
-    if not isinstance(body, nn.Module):
-        raise UserError(f"network {config.kind} gives {body!r:.40}, not a torch.nn.Module")
-    if config.noisy:
-        body = make_noisy(body, config.noisy_sigma)
-    body.eval()
+        if not isinstance(body, nn.Module):
+            raise UserError(f"network {config.kind} gives {body!r:.40}, not a torch.nn.Module")
+        body.eval()
+        with torch.no_grad():  # lazy layers draw their weights here
+            shape = tuple(body(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape)
     body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    with torch.no_grad():
-        shape = tuple(body(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape)
     if shape != (1, outputs):
         raise UserError(
             f"network {config.kind} gives shape {shape} for one state, not (1, {outputs})"
         )
+    if config.noisy:
+        body = make_noisy(body, config.noisy_sigma).eval()
+        if not noisy_layers(body):
+            raise UserError(f"network {config.kind} has no nn.Linear that could be noisy")
     return QNetwork(body, actions, head, config.dueling)
 
 

@@ -10,7 +10,8 @@ network is silent, its mean alone, until noise is drawn.
 """
 
 import math
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -28,11 +29,9 @@ class NoisyLinear(nn.Module):
         super().__init__()
         start = sigma / math.sqrt(mean.in_features)
         self.weight = mean.weight
-        self.bias = nn.Parameter(
-            torch.zeros(mean.out_features) if mean.bias is None else mean.bias.data
-        )
-        self.weight_sigma = nn.Parameter(torch.full_like(self.weight, start))
-        self.bias_sigma = nn.Parameter(torch.full_like(self.bias, start))
+        self.bias = nn.Parameter(torch.zeros(mean.out_features)) if mean.bias is None else mean.bias
+        self.weight_sigma = _sigma(self.weight, start)
+        self.bias_sigma = _sigma(self.bias, start)
         self.silent = True
         self.register_buffer("noise_in", torch.zeros(mean.in_features), persistent=False)
         self.register_buffer("noise_out", torch.zeros(mean.out_features), persistent=False)
@@ -45,29 +44,51 @@ class NoisyLinear(nn.Module):
         return torch.addcmul(outputs, noise, self.noise_out)
 
 
+def _sigma(mean: Tensor, start: float) -> nn.Parameter:
+    return nn.Parameter(torch.full_like(mean, start), requires_grad=mean.requires_grad)
+
+
 def make_noisy(network: nn.Module, sigma: float) -> nn.Module:
-    """The network with every `nn.Linear` in it replaced by a noisy one of the same means."""
-    if isinstance(network, nn.Linear):
-        return NoisyLinear(network, sigma)
-    for name, child in network.named_children():
-        setattr(network, name, make_noisy(child, sigma))
-    return network
+    """The network with every plain `nn.Linear` in it replaced by a noisy one of the same means."""
+    made: dict[nn.Module, nn.Module] = {}  # a layer that is used twice stays one layer
+
+    def noisy(module: nn.Module) -> nn.Module:
+        if type(module) is nn.Linear:
+            return made.setdefault(module, NoisyLinear(module, sigma))
+        for name, child in module._modules.items():  # named_children() leaves repetitions out
+            if child is not None:
+                module._modules[name] = noisy(child)
+        return module
+
+    return noisy(network)
 
 
-def draw_noise(network: nn.Module, generator: np.random.Generator) -> None:
-    """New noise for every noisy layer of the network."""
-    for layer in _noisy_layers(network):
+def draw_noise(layers: list[NoisyLinear], generator: np.random.Generator) -> None:
+    """New noise for these layers."""
+    for layer in layers:
         for noise in (layer.noise_in, layer.noise_out):
             normal = generator.standard_normal(len(noise), dtype=np.float32)
             noise.copy_(torch.from_numpy(np.copysign(np.sqrt(np.abs(normal)), normal)))
         layer.silent = False
 
 
-def silence(network: nn.Module) -> None:
+def silence(layers: list[NoisyLinear]) -> None:
     """Means alone, until noise is drawn again: for scores."""
-    for layer in _noisy_layers(network):
+    for layer in layers:
         layer.silent = True
 
 
-def _noisy_layers(network: nn.Module) -> list[Any]:
+@contextmanager
+def silent(layers: list[NoisyLinear]) -> Iterator[None]:
+    """Means alone within the block: where two networks are compared, noise is no difference."""
+    before = [layer.silent for layer in layers]
+    silence(layers)
+    try:
+        yield
+    finally:
+        for layer, was in zip(layers, before, strict=True):
+            layer.silent = was
+
+
+def noisy_layers(network: nn.Module) -> list[NoisyLinear]:
     return [layer for layer in network.modules() if isinstance(layer, NoisyLinear)]

@@ -95,7 +95,7 @@ class ProximalTerm(OffPolicyAlgorithm):
 
     def _anchor(self) -> nn.Module:
         network: nn.Module = getattr(self, self.target_network)
-        return network
+        return network.requires_grad_(False)  # SB3 never trains it, but leaves it so
 
     def _on_step(self) -> None:
         if self.tau == 1.0 and (self._n_calls + 1) % calls_per_sync(self) == 0:

@@ -78,6 +78,7 @@ class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
         has no counterpart, is frozen, and stands for itself.
         """
         assert self.model_old is not None
+        self.model_old.requires_grad_(False)  # never trained
         model, target = self.policy.model.parameters(), self.model_old.parameters()
         counterpart = dict(zip(model, target, strict=True))
         return [counterpart.get(weight, weight) for weight in self.policy.parameters()]

@@ -57,6 +57,10 @@ def check(weights: Sequence[Tensor], anchor: Sequence[Tensor]) -> None:
                 raise ValueError(f"parameter {number} {what} {own}, its anchor {other}")
         if id(fixed) in trained or (weight.requires_grad and _share_memory(weight, fixed)):
             raise ValueError(f"anchor {number} is trained by this optimizer: copy the network")
+        if fixed.requires_grad:
+            raise ValueError(
+                f"anchor {number} requires grad: call requires_grad_(False) on the target network"
+            )
 
 
 def check_precision(weights: Sequence[Tensor]) -> None:

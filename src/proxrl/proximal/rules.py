@@ -77,7 +77,8 @@ class Gradient(Rule):
 class Values(Rule):
     """(1/c) mean (Q(s, a; w) - Q(s, a; theta))^2, over the action taken or all of a state's.
 
-    Q is the expected return for either head, so that c has the same unit.
+    Q is the expected return for either head, so that c has the same unit; of noisy layers it is
+    the mean. Every state counts alike, also those of a prioritised batch.
     """
 
     def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
@@ -111,9 +112,11 @@ def make_rule(config: RunConfig) -> Rule:
     if ":" in name:
         module, attribute = name.split(":", 1)
         try:
-            rule: Rule = getattr(importlib.import_module(module), attribute)(config)
-        except (ImportError, AttributeError) as error:
+            kind = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
             raise UserError(f"proximal.rule {name} cannot be imported: {error}") from None
-        return rule
+        if not (isinstance(kind, type) and issubclass(kind, Rule)):
+            raise UserError(f"proximal.rule {name} is no subclass of proxrl.proximal.rules.Rule")
+        return kind(config)
     known = ", ".join(_rules)
     raise UserError(f"unknown proximal.rule {name}: choose from {known}, or say module:Rule")

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from proxrl.agents.networks import build_network
+from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.config import RunConfig
 from proxrl.envs import Environment, make
 from proxrl.errors import UserError
@@ -62,9 +63,15 @@ class Agent:
         """(action, None) as in Stable-Baselines3, for one observation or a batch of them.
 
         With a stack (Atari) an observation is [stack, *frame], else what the environment gives.
-        Not deterministic means epsilon-greedy with the training run's final epsilon.
+        Not deterministic means as in training: epsilon-greedy with the run's final epsilon, and
+        with new noise where layers are noisy.
         """
         states, is_batch = self._states(np.asarray(observation))
+        noisy = noisy_layers(self.network)
+        if deterministic:
+            silence(noisy)
+        else:
+            draw_noise(noisy, self._generator)
         with torch.inference_mode():
             actions = self.network(torch.from_numpy(states).to(self.device)).argmax(1).cpu().numpy()
         if not deterministic:
@@ -83,6 +90,7 @@ class Agent:
         stop: Callable[[], bool] = lambda: False,
     ) -> Evaluation:
         """Undiscounted, unclipped returns with the protocol they were obtained by."""
+        silence(noisy_layers(self.network))
         return evaluate(
             self.network,
             self.environment,

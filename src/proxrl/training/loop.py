@@ -16,7 +16,7 @@ import torch
 
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import build_network
-from proxrl.agents.noisy import silence
+from proxrl.agents.noisy import noisy_layers, silence
 from proxrl.agents.policy import epsilon_greedy, linear_epsilon
 from proxrl.config import RunConfig
 from proxrl.envs import Episodes, FrameStack, NotRestorable, make
@@ -114,7 +114,7 @@ class Run:
     def advance(self) -> None:
         """One agent step, and the learning that is due after it (Algorithm 1)."""
         config = self.config
-        self.learner.draw_noise(self.learner.online)
+        self.learner.draw_noise()
         action = epsilon_greedy(
             self.learner.online,
             self.stack.state,
@@ -190,7 +190,7 @@ class Run:
 
     def evaluate(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Score the agent and write the interval's line."""
-        silence(self.learner.online)
+        silence(noisy_layers(self.learner.online))
         scored = evaluate(
             self.learner.online,
             self.evaluation_environment,
