@@ -7,6 +7,7 @@ that only the cluster has lost sight of, it gives way (training/folder.py).
 """
 
 import importlib
+import importlib.util
 import json
 import logging
 import os
@@ -16,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proxrl import __version__
 from proxrl.config import from_json, to_json
@@ -25,7 +26,9 @@ from proxrl.studies.expand import Job
 from proxrl.studies.local import reason_of
 from proxrl.studies.process import End, meaning, start
 from proxrl.studies.storage import answered, examine, probing
-from proxrl.training.preflight import Preflight
+
+if TYPE_CHECKING:
+    from proxrl.training.preflight import Preflight
 
 CONNECT_SECONDS = 5.0
 PROBE_SECONDS = 120.0
@@ -38,9 +41,9 @@ class Cluster:
     """An executor: Ray tasks that ask for a run's threads, memory and share of a GPU."""
 
     def __init__(
-        self, address: str, needs: dict[str, Preflight], gpus: float, max_jobs: int | None
+        self, address: str, needs: "dict[str, Preflight]", gpus: float, max_jobs: int | None
     ) -> None:
-        self._ray = connect(address)
+        self._ray = _connected(address)
         self._needs, self._gpus, self._max_jobs = needs, gpus, max_jobs
         self._tasks: dict[Any, Job] = {}  # by the reference to its result
         self._task = self._ray.remote(_run)
@@ -160,29 +163,18 @@ class Cluster:
         return max(1, total)
 
 
-def connect(address: str) -> Any:
-    """The `ray` module, connected; or one line that says why not."""
-    try:
-        ray = importlib.import_module("ray")
-    except ImportError:
-        raise UserError("--executor ray needs Ray: pip install 'proxrl[ray]'") from None
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+def require_cluster(address: str) -> None:
+    """One line if Ray is not installed or nothing listens at the address; within seconds, where
+    Ray itself would try for minutes."""
+    if importlib.util.find_spec("ray") is None:
+        raise UserError("--executor ray needs Ray: pip install 'proxrl[ray]'")
     if address.startswith("ray://"):
         raise UserError(
             "--address ray://... cannot be: run this command on a node of the cluster, "
             "where --address auto finds it"
         )
-    if address != "auto":
-        _require_reachable(address)
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(f"no Ray cluster at --address {address}: {_brief(error)}") from None
-    return ray
-
-
-def _require_reachable(address: str) -> None:
-    """Within seconds; Ray itself would try for minutes."""
+    if address == "auto":
+        return  # found, or not, when connecting: there is nothing to wait for
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise UserError(f"--address {address} cannot be: say auto or HOST:PORT")
@@ -190,6 +182,18 @@ def _require_reachable(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise UserError(f"no Ray cluster at --address {address}: {error}") from None
+
+
+def _connected(address: str) -> Any:
+    """The `ray` module, with a cluster behind it."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")  # 20 are minutes, for a wrong address
+    ray = importlib.import_module("ray")
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UserError(f"no Ray cluster at --address {address}: {_brief(error)}") from None
+    return ray
 
 
 def _brief(error: BaseException) -> str:

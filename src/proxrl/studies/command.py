@@ -90,6 +90,10 @@ def run(options: StudyOptions) -> None:
 
         print_dry_run(console, study, scale, Board(jobs), folder, options.executor, options.jobs)
         return
+    if options.executor == "ray":
+        from proxrl.studies.cluster import require_cluster
+
+        require_cluster(options.address)
     with opened(folder, study, scale), _sigterm_as_interrupt():
         board = _conducted(console, study, scale, jobs, folder, options)
         _finish(console, board, folder, options.export)

@@ -23,7 +23,7 @@ def require_same_study(folder: Path, study: Study, scale: Scale) -> None:
     try:
         there = json.loads((folder / STUDY).read_text())
         before = there["study"], there["scale"]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{folder / STUDY} cannot be read: {error}") from None
@@ -45,19 +45,20 @@ def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / LOCK, "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(
-                    f"{folder} is in use by another `proxrl study`: wait for it, or stop it"
-                ) from None
-            unfinished = folder / f"{STUDY}.writing"
-            unfinished.write_text(json.dumps(about, indent=2) + "\n")
-            os.replace(unfinished, folder / STUDY)
-            yield
+        lock = open(folder / LOCK, "w")  # noqa: SIM115
     except OSError as error:
         raise UserError(f"cannot write in {folder}: {error.strerror or error}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{folder} is in use by another `proxrl study`: wait for it, or stop it"
+            ) from None
+        unfinished = folder / f"{STUDY}.writing"
+        unfinished.write_text(json.dumps(about, indent=2) + "\n")
+        os.replace(unfinished, folder / STUDY)
+        yield
 
 
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:

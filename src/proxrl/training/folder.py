@@ -93,10 +93,7 @@ class RunFolder:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(
-                    f"{self.path} is in use by another process{self._who()}: "
-                    "wait for it, or stop it"
-                ) from None
+                raise self._in_use() from None
             self._enter_attempt()
             yield
 
@@ -109,10 +106,12 @@ class RunFolder:
         self.wait_for_lock(patience_seconds)
 
     def wait_for_lock(self, patience_seconds: float) -> None:
-        """Until nobody trains here; `locked` complains if that takes too long."""
+        """Until nobody trains here, or a `UserError` if that takes too long."""
         end = time.monotonic() + patience_seconds
-        while self.is_locked() and time.monotonic() < end:
+        while self.is_locked():
             self.require_newest()
+            if time.monotonic() > end:
+                raise self._in_use()
             time.sleep(0.2)
 
     def require_newest(self) -> None:
@@ -142,6 +141,11 @@ class RunFolder:
                     return
         except OSError as error:
             raise UserError(f"cannot write in {self.path}: {error.strerror}") from None
+
+    def _in_use(self) -> UserError:
+        return UserError(
+            f"{self.path} is in use by another process{self._who()}: wait for it, or stop it"
+        )
 
     def _who(self) -> str:
         """(pid 123 on host-a), of the newest attempt; nothing if it cannot be read."""
