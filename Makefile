@@ -15,7 +15,7 @@ install: $(VENV)/.installed  ## virtual environment with pinned dependencies
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "installing proxrl into $(VENV) (a few minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --constraint constraints.txt --editable '.[minatar,dev]'
+	@$(PIP) install --constraint constraints.txt --editable '.[minatar,ray,dev]'
 	@touch $@
 
 demo: install  ## DQN and DQN Pro side by side on MinAtar, then a report: about five minutes
@@ -49,7 +49,7 @@ format: install  ## format the code and apply safe lint fixes
 	@$(BIN)/python -m ruff format .
 
 bench: install  ## speed, memory and checkpoint figures, as ratios (keep the machine idle)
-	@$(PIP) install --constraint constraints.txt --editable '.[minatar,dev,sb3]'
+	@$(PIP) install --constraint constraints.txt --editable '.[minatar,ray,dev,sb3]'
 	@$(BIN)/python -m benchmarks
 
 clean:  ## remove the virtual environment and caches
