@@ -3,8 +3,8 @@
     python -m benchmarks.parallel [rounds] [steps]
 
 The runs are those of a study (DQN on MinAtar Breakout), started as its executor starts them. What
-counts is the rate between a run's first and last line of speed.jsonl, evaluations included: start-up
-and warm-up are left out. Alone and together alternate; aim: a ratio of 1.8 or more on 2 idle cores.
+counts is the rate between a run's first and last line of speed.jsonl: evaluations are in it, start
+and warm-up are not. Alone and together alternate. Aim: a ratio of 1.8 or more on 2 idle cores.
 """
 
 import sys

@@ -1,6 +1,8 @@
 """Study files are read strictly: what does not belong is named, with what was probably meant."""
 
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -152,3 +154,11 @@ def test_a_mistake_on_the_command_line_is_one_line_and_exit_2(
     assert left.value.code == 2, error
     assert message in error
     assert "\n" not in error
+
+
+def test_help_and_list_need_no_torch() -> None:
+    code = "import sys, proxrl.cli as c\nc.main(['study', '--list'])\n"
+    code += "assert 'torch' not in sys.modules and 'ray' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1,100" in done.stdout

@@ -94,6 +94,8 @@ def run(options: StudyOptions) -> None:
         from proxrl.studies.cluster import require_cluster
 
         require_cluster(options.address)
+        if any(job.config.threads == 0 for job in jobs):
+            raise UserError(f"say threads in scales.{scale.name}: on a cluster no node may decide")
     with opened(folder, study, scale), _sigterm_as_interrupt():
         board = _conducted(console, study, scale, jobs, folder, options)
         _finish(console, board, folder, options.export)

@@ -32,13 +32,16 @@ class Executor(Protocol):
 def conduct(
     board: Board, executor: Executor, watch: Callable[[Board, Entry | None, str], None]
 ) -> None:
-    """Run everything that is not done. `watch` sees the board after each look, with the run that
-    something happened to and what; an interrupt stops all runs cleanly and goes on its way."""
+    """Run everything that is not done; an interrupt stops all runs cleanly and goes on its way.
+
+    `watch` sees the board after each look, with the run that something happened to, and what.
+    """
     waiting = board.of("waiting")
     try:
         while waiting or board.of("running"):
             while waiting and executor.has_room(waiting[0].job):
                 entry = waiting.pop(0)
+                RunFolder(entry.job.folder).progress.unlink(missing_ok=True)  # of a sitting before
                 executor.start(entry.job)
                 entry.state, entry.begun, entry.ended = "running", None, None
                 watch(board, entry, "begins" if not entry.step else "goes on")
@@ -53,7 +56,10 @@ def conduct(
                 board.look(entry)
             watch(board, None, "")
     except BaseException:
+        watch(board, None, "stopping: every run makes a checkpoint")
         executor.stop()
+        for entry in board.of("running"):
+            entry.state = "waiting"
         raise
 
 

@@ -24,7 +24,7 @@ class Show:
 
     def __init__(self, title: str, console: Console | None = None) -> None:
         self._title = title
-        self._console = console or Console(stderr=True, soft_wrap=True)
+        self._console = console or Console(stderr=True)
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._next = 0.0
 
@@ -43,14 +43,15 @@ class Show:
 
     def __call__(self, board: Board, entry: Entry | None, happened: str) -> None:
         now = time.monotonic()
-        if self._console.is_terminal:
+        if entry is None and happened:
+            self._say(happened)
+        elif self._console.is_terminal:
             if entry is not None and (entry.state == "failed" or happened.startswith("crashed")):
                 self._say(f"{entry.job.name}: {happened}")
             if now >= self._next or entry is not None:
                 self._next = now + REFRESH_SECONDS
                 self._live.update(_picture(self._title, board), refresh=True)
-            return
-        if entry is not None:
+        elif entry is not None:
             self._say(_line(board, entry, happened))
         elif now >= self._next:
             if self._next:
@@ -58,7 +59,7 @@ class Show:
             self._next = now + SUMMARY_SECONDS
 
     def _say(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False)
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def summary(board: Board) -> str:
