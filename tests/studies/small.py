@@ -10,7 +10,7 @@ from pathlib import Path
 from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps, read
 from proxrl.training.folder import RunFolder
 
-STEPS = 4_000
+STEPS = 3_000
 TEXT = f"""
 title = "two agents that balance a pole"
 

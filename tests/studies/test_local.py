@@ -333,5 +333,5 @@ def test_the_time_left_counts_each_variant_at_its_own_speed(tmp_path: Path) -> N
     slow.begun, slow.ended, slow.step = (now - 10, 0), now, 1_000  # 100 steps/s
     fast.begun, fast.ended, fast.step = (now - 10, 0), now, 2_000  # 200 steps/s
     left = board.seconds_left()
-    # seed 0: 3,000 / 100 and 2,000 / 200; seed 1: 4,000 / 100 and 4,000 / 200; two at a time
-    assert left == pytest.approx((30 + 10 + 40 + 20) / 2, rel=0.01)
+    # seed 0: 2,000 / 100 and 1,000 / 200; seed 1: 3,000 / 100 and 3,000 / 200; two at a time
+    assert left == pytest.approx((20 + 5 + 30 + 15) / 2, rel=0.01)

@@ -1,6 +1,5 @@
 """`proxrl study`: every figure of the paper as one command. Parsing and printing; no torch yet."""
 
-import importlib.util
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -181,7 +180,7 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
         console.print(f"{entry.job.name} failed; the end of its log:", highlight=False)
         for line in last_lines(entry.job.folder):
             console.print(f"    {line}", highlight=False, markup=False)
-    if board.of("done") and importlib.util.find_spec("proxrl.report.command"):
+    if board.of("done"):
         from proxrl.report.command import make_report
 
         page, words = make_report(folder, say=lambda line: console.print(line, markup=False))

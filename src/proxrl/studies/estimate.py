@@ -6,14 +6,12 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-import psutil
-
 from proxrl.errors import UserError
 from proxrl.studies.board import Board
 from proxrl.studies.expand import Job
 from proxrl.training.folder import RunFolder
 from proxrl.training.metrics import SPEED, read_lines
-from proxrl.training.preflight import Preflight, preflight
+from proxrl.training.preflight import Preflight, available_memory, preflight
 
 
 class Pace(NamedTuple):
@@ -51,11 +49,11 @@ def runs_at_once(
     threads = max(job.config.threads or cores for job in jobs)
     by_cores = asked or max(1, cores // threads)
     largest = max(one.memory for one in needs.values())
-    by_memory = int(psutil.virtual_memory().available // largest)
+    free = available_memory()
+    by_memory = free // largest
     if not by_memory:
         raise UserError(
-            f"not enough memory: a run needs {gigabytes(largest)}, "
-            f"{gigabytes(psutil.virtual_memory().available)} are free"
+            f"not enough memory: a run needs {gigabytes(largest)}, {gigabytes(free)} are free"
         )
     return min(by_cores, by_memory, len(jobs))
 

@@ -75,7 +75,7 @@ def preflight(
     final_disk = replay * config.checkpoint.keep_replay + kept * checkpoint + OTHER_FILES_BYTES
     there = replay if place.replay.exists() else 0
     if refuse:
-        _require("memory", memory, _available_memory())
+        _require("memory", memory, available_memory())
         _require("disk", disk - there, shutil.disk_usage(_existing(place.path)).free)
     steps = config.steps - (place.newest_step() or 0)
     seconds = _seconds(config, network, environment, device, steps) if calibrate else None
@@ -152,7 +152,7 @@ def _random_batch(
     )
 
 
-def _available_memory() -> int:
+def available_memory() -> int:
     """Bytes free on the machine, or within the limit of this container if that is less."""
     free = [int(psutil.virtual_memory().available)]
     for limit, used in CGROUP_FILES:
