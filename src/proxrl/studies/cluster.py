@@ -41,31 +41,29 @@ class Cluster:
     """An executor: Ray tasks that ask for a run's threads, memory and share of a GPU."""
 
     def __init__(
-        self, address: str, needs: "dict[str, Preflight]", gpus: float, max_jobs: int | None
+        self,
+        address: str,
+        jobs: Sequence[Job],
+        needs: "dict[str, Preflight]",
+        gpus: float,
+        max_jobs: int | None,
     ) -> None:
         self._ray = _connected(address)
         self._needs, self._gpus, self._max_jobs = needs, gpus, max_jobs
+        self._cpus = max(job.config.threads for job in jobs)
+        self._memory = max(one.memory for one in needs.values())
         self._tasks: dict[Any, Job] = {}  # by the reference to its result
         self._task = self._ray.remote(_run)
         self._capacity = (0.0, 0)  # when to ask again, and the answer
 
-    def require_nodes(self, jobs: Sequence[Job]) -> None:
+    def require_nodes(self) -> None:
         """A `UserError` if no node could ever take one of the runs."""
-        cpus = max(job.config.threads for job in jobs)
-        memory = max(one.memory for one in self._needs.values())
-        for node in self._nodes():
-            there = node["Resources"]
-            if (
-                there.get("CPU", 0) >= cpus
-                and there.get("GPU", 0) >= self._gpus
-                and there.get("memory", 0) >= memory
-            ):
-                return
-        gpu = f", {self._gpus:g} GPU" if self._gpus else ""
-        raise UserError(
-            f"no node of the cluster can take a run: it needs {cpus} CPU{gpu} and "
-            f"{memory / 1e9:.1f} GB of memory"
-        )
+        if not any(self._room_on(node) for node in self._nodes()):
+            gpu = f", {self._gpus:g} GPU" if self._gpus else ""
+            raise UserError(
+                f"no node of the cluster can take a run: it needs {self._cpus} CPU{gpu} and "
+                f"{self._memory / 1e9:.1f} GB of memory"
+            )
 
     def require_storage(self, folder: Path, say: Callable[[str], None]) -> None:
         """A `UserError` if a node does not share the folder as it must (storage.py)."""
@@ -107,7 +105,8 @@ class Cluster:
         if self._max_jobs is not None:
             return len(self._tasks) < self._max_jobs
         if now >= self._capacity[0]:
-            self._capacity = (now + CAPACITY_SECONDS, self._places())
+            room = sum(self._room_on(node) for node in self._nodes())
+            self._capacity = (now + CAPACITY_SECONDS, max(1, room))
         return len(self._tasks) < self._capacity[1]
 
     def start(self, job: Job) -> None:
@@ -150,17 +149,13 @@ class Cluster:
     def _nodes(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"]]
 
-    def _places(self) -> int:
-        """Runs that the cluster's nodes have room for, if they run nothing else."""
-        memory = max(one.memory for one in self._needs.values())
-        total = 0
-        for node in self._nodes():
-            there = node["Resources"]
-            room = [there.get("CPU", 0), there.get("memory", 0) // memory]
-            if self._gpus:
-                room.append(there.get("GPU", 0) // self._gpus)
-            total += int(min(room))
-        return max(1, total)
+    def _room_on(self, node: dict[str, Any]) -> int:
+        """Runs that fit on a node that has nothing else to do."""
+        there = node["Resources"]
+        room = [there.get("CPU", 0) // self._cpus, there.get("memory", 0) // self._memory]
+        if self._gpus:
+            room.append(there.get("GPU", 0) / self._gpus)
+        return int(min(room))
 
 
 def require_cluster(address: str) -> None:

@@ -164,8 +164,8 @@ def _executor(
         return Local(cores, at_once), lambda: None
     from proxrl.studies.cluster import Cluster
 
-    cluster = Cluster(options.address, needs, options.gpus, options.jobs)
-    cluster.require_nodes(jobs)
+    cluster = Cluster(options.address, jobs, needs, options.gpus, options.jobs)
+    cluster.require_nodes()
     cluster.require_storage(folder, say)
     return cluster, cluster.close
 

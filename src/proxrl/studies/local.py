@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed
-from proxrl.studies.board import Board, Entry
+from proxrl.studies.board import Board, Entry, require_same
 from proxrl.studies.conduct import conduct
 from proxrl.studies.expand import Job
 from proxrl.studies.process import End, meaning, start
@@ -90,6 +90,7 @@ def run_side_by_side(
         Job(config.agent, config.env, config.seed, config, folder): number
         for number, (config, folder) in enumerate(jobs)
     }
+    require_same(numbers)
     board = Board(list(numbers))
 
     def pass_on(board: Board, entry: Entry | None, happened: str) -> None:
