@@ -68,6 +68,7 @@ def _settle(entry: Entry, end: End, reason: str) -> str:
     entry.ended = time.monotonic()
     saved = RunFolder(entry.job.folder).newest_step() or 0
     if end == "finished":
+        RunFolder(entry.job.folder).progress.unlink(missing_ok=True)
         entry.state, entry.step = "done", entry.job.config.steps
         return "done"
     if end == "failed":
