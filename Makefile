@@ -15,7 +15,7 @@ install: $(VENV)/.installed  ## virtual environment with pinned dependencies
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "installing proxrl into $(VENV) (a few minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --constraint constraints.txt --editable '.[minatar,sb3,tianshou,dev]'
+	@$(PIP) install --constraint constraints.txt --editable '.[minatar,ray,sb3,tianshou,dev]'
 	@touch $@
 
 demo: install  ## DQN and DQN Pro side by side on MinAtar, then a report: about five minutes

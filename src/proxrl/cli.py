@@ -241,6 +241,14 @@ def plan(arguments: list[str]) -> None:
     command.run(_parse(command.PlanOptions, arguments, "proxrl plan"))
 
 
+def study(arguments: list[str]) -> None:
+    """every run of a figure as one command, resumable: proxrl study main --scale session"""
+    from proxrl.studies import command
+
+    flags = (tyro.conf.FlagCreatePairsOff,)
+    command.run(_parse(command.StudyOptions, arguments, "proxrl study", conf=flags))
+
+
 @dataclass(frozen=True)
 class DemoOptions:
     """Train DQN and DQN Pro side by side on MinAtar and compare them."""
@@ -274,6 +282,7 @@ COMMANDS: dict[str, Callable[[list[str]], None]] = {
     "report": report,
     "presets": list_presets,
     "plan": plan,
+    "study": study,
 }
 
 
@@ -345,15 +354,19 @@ def _value_of(option: str, arguments: list[str]) -> str | None:
     return None
 
 
-def _parse(kind: type[Options], arguments: list[str], program: str, default: Any = None) -> Options:
+def _parse(
+    kind: type[Options],
+    arguments: list[str],
+    program: str,
+    default: Any = None,
+    conf: tuple[Any, ...] = (tyro.conf.FlagConversionOff,),
+) -> Options:
     """Options by tyro; what it finds wrong becomes one line."""
     words: dict[str, Any] = {} if default is None else {"default": default}
     complaint = io.StringIO()
     try:
         with contextlib.redirect_stderr(complaint):
-            options: Options = tyro.cli(
-                kind, args=arguments, prog=program, config=(tyro.conf.FlagConversionOff,), **words
-            )
+            options: Options = tyro.cli(kind, args=arguments, prog=program, config=conf, **words)
             return options
     except SystemExit as leaving:
         if not leaving.code:

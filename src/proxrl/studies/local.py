@@ -1,19 +1,71 @@
-"""Runs side by side on this machine, one process each, watched by the one that started them."""
+"""Runs on this machine, each a process of its own, as many at a time as it carries."""
 
-import multiprocessing
-import os
-import queue
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from subprocess import Popen
+from typing import NamedTuple
 
 from proxrl.config import RunConfig
-from proxrl.errors import RunFailed, UserError
-from proxrl.training.folder import RunFolder
-from proxrl.training.loop import Run
-from proxrl.training.run import Stopped, resume, train
+from proxrl.errors import RunFailed
+from proxrl.studies.board import Board, Entry, require_same
+from proxrl.studies.conduct import conduct
+from proxrl.studies.expand import Job
+from proxrl.studies.process import End, meaning, start
+
+LOOK_SECONDS = 0.5
+
+
+class Local:
+    """An executor: a run's threads each have a core; `max_jobs` runs at most."""
+
+    def __init__(self, cores: int, max_jobs: int) -> None:
+        self._cores, self._max_jobs = cores, max_jobs
+        self._processes: dict[Job, Popen[bytes]] = {}
+
+    def has_room(self, job: Job) -> bool:
+        running = list(self._processes)
+        busy = sum(_threads(one, self._cores) for one in running)
+        fits = busy + _threads(job, self._cores) <= self._cores and len(running) < self._max_jobs
+        return fits or not running
+
+    def start(self, job: Job) -> None:
+        self._processes[job] = start(job.config, job.folder, "wait")
+
+    def ended(self) -> Sequence[tuple[Job, End, str]]:
+        time.sleep(LOOK_SECONDS)
+        over = []
+        for job, process in list(self._processes.items()):
+            code = process.poll()
+            if code is not None:
+                del self._processes[job]
+                over.append((job, meaning(code), reason_of(code)))
+        return over
+
+    def stop(self) -> None:
+        """By SIGTERM, answered by a checkpoint; a second interrupt kills, and costs what was done
+        since the last one."""
+        try:
+            for process in self._processes.values():
+                process.terminate()
+            for process in self._processes.values():
+                process.wait()
+        except KeyboardInterrupt:
+            for process in self._processes.values():
+                process.kill()
+                process.wait()
+        self._processes.clear()
+
+
+def reason_of(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _threads(job: Job, cores: int) -> int:
+    return job.config.threads or cores
+
+
+# ------------------------------------------------------------------------------------ for the demo
 
 
 class Glimpse(NamedTuple):
@@ -30,104 +82,29 @@ def run_side_by_side(
     watch: Callable[[Glimpse], None],
     done: Callable[[int], None],
 ) -> None:
-    """Train every job in a process of its own, continuing what is there already.
+    """Train every job at the same time, continuing what is there already.
 
     On an interrupt every run makes a checkpoint; a failed run raises `RunFailed` in the end.
     """
-    spawn = multiprocessing.get_context("spawn")
-    glimpses = spawn.Queue()
-    processes = [
-        spawn.Process(target=_work, args=(job, config, folder, glimpses))
-        for job, (config, folder) in enumerate(jobs)
-    ]
-    with _ctrl_c_ignored():  # by the new processes, from their first moment
-        for process in processes:
-            process.start()
-    failures: list[str] = []
+    numbers = {
+        Job(config.agent, config.env, config.seed, config, folder): number
+        for number, (config, folder) in enumerate(jobs)
+    }
+    require_same(numbers)
+    board = Board(list(numbers))
+
+    def pass_on(board: Board, entry: Entry | None, happened: str) -> None:
+        for one in board.of("running", "done"):
+            watch(Glimpse(numbers[one.job], one.step, one.last_return))
+        if entry is not None and entry.state in ("done", "failed"):
+            done(numbers[entry.job])
+
+    for entry in board.of("done"):
+        pass_on(board, entry, "done")
     try:
-        left = len(processes)
-        while left:
-            try:
-                kind, content = glimpses.get(timeout=2.0)
-            except queue.Empty:
-                if any(process.exitcode not in (None, 0) for process in processes):
-                    raise RunFailed("a run was killed; the same command continues it") from None
-                continue
-            if kind == "glimpse":
-                watch(content)
-                continue
-            left -= 1
-            job, failure = content
-            done(job)
-            if failure is not None:
-                failures.append(failure)
-    except (KeyboardInterrupt, RunFailed) as stopped:
-        for process in processes:
-            if process.pid is not None and process.is_alive():
-                os.kill(process.pid, signal.SIGTERM)
-        if isinstance(stopped, KeyboardInterrupt):
-            raise KeyboardInterrupt("stopped; the same command continues it") from None
-        raise
-    finally:
-        for process in processes:
-            process.join()
+        conduct(board, Local(cores=len(jobs), max_jobs=len(jobs)), pass_on)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command continues it") from None
+    failures = [entry.reason for entry in board.of("failed")]
     if failures:
         raise RunFailed("; ".join(failures))
-
-
-@contextmanager
-def _ctrl_c_ignored() -> Iterator[None]:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-class _Reporter:
-    """A display that sends what it would show to the watching process, and ends with it."""
-
-    def __init__(self, job: int, glimpses: "multiprocessing.Queue[object]") -> None:
-        self._job, self._glimpses, self._next_step = job, glimpses, 0
-        self._watcher = os.getppid()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def say(self, line: str) -> None:
-        self._glimpses.put(("glimpse", Glimpse(self._job, 0, None, line)))
-
-    def update(self, run: Run) -> None:
-        if run.step >= self._next_step or run.step >= run.config.steps:
-            self._next_step = run.step + max(1, run.config.steps // 200)
-            if os.getppid() != self._watcher:  # killed: make a checkpoint and stop
-                os.kill(os.getpid(), signal.SIGTERM)
-            score = run.last_evaluation.mean if run.last_evaluation else None
-            self._glimpses.put(("glimpse", Glimpse(self._job, run.step, score)))
-
-
-def _work(
-    job: int, config: RunConfig, folder: Path, glimpses: "multiprocessing.Queue[object]"
-) -> None:
-    os.setsid()  # a terminal's Ctrl-C goes to the watching process, which passes it on
-    failure: str | None = None
-    reporter = _Reporter(job, glimpses)
-    try:
-        if (folder / "config.json").exists():
-            before = RunFolder(folder).config()
-            if before.override({"threads": config.threads}) != config:
-                raise UserError(
-                    f"{folder} holds another run: remove it, or choose another --folder"
-                )
-            resume(folder, display=reporter)
-        else:
-            train(config, folder, display=reporter)
-    except (UserError, RunFailed) as error:
-        failure = str(error)
-    except Stopped:
-        failure = f"{folder.name} was stopped"
-    finally:
-        glimpses.put(("done", (job, failure)))

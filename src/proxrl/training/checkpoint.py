@@ -40,8 +40,16 @@ def checkpoint_steps(folder: Path) -> list[int]:
     return sorted(int(path.stem) for path in folder.glob(f"[0-9]*{SUFFIX}"))
 
 
-def write(path: Path, arrays: dict[str, Array], state: dict[str, Any]) -> None:
-    """Write one checkpoint durably: complete under its name, or not there at all."""
+def write(
+    path: Path,
+    arrays: dict[str, Array],
+    state: dict[str, Any],
+    before_rename: Callable[[], None] = lambda: None,
+) -> None:
+    """Write one checkpoint durably: complete under its name, or not there at all.
+
+    `before_rename` may raise, and nothing appears.
+    """
     document = json.dumps(state, sort_keys=True)
     metadata = {
         "format": str(FORMAT),
@@ -53,6 +61,7 @@ def write(path: Path, arrays: dict[str, Array], state: dict[str, Any]) -> None:
         file.write(save(arrays, metadata=metadata))
         file.flush()
         os.fsync(file.fileno())
+    before_rename()
     os.replace(unfinished, path)
     sync_folder(path.parent)
 
@@ -97,11 +106,20 @@ def _digest(arrays: dict[str, Array], document: str) -> str:
 
 
 class Checkpointer:
-    """Writes checkpoints into a folder in the background, one at a time."""
+    """Writes checkpoints into a folder in the background, one at a time.
 
-    def __init__(self, folder: Path, keep_all: bool = False) -> None:
+    `require_right` raises when this process has lost its right to write there: then nothing is.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        keep_all: bool = False,
+        require_right: Callable[[], None] = lambda: None,
+    ) -> None:
         self._folder = folder
         self._keep_all = keep_all
+        self._require_right = require_right
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -116,8 +134,10 @@ class Checkpointer:
 
         def work() -> None:
             try:
+                self._require_right()
                 first()
-                write(checkpoint_path(self._folder, step), arrays, state)
+                path = checkpoint_path(self._folder, step)
+                write(path, arrays, state, before_rename=self._require_right)
                 self._remove_old()
             except BaseException as error:  # handed to the thread that trains
                 self._error = error

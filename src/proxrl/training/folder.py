@@ -1,7 +1,13 @@
 """A run folder: who may write in it, what it was asked to do, where it can continue.
 
 config.json  metrics.jsonl  episodes.jsonl  speed.jsonl  tensorboard/  checkpoints/  replay/
-videos/  failure.txt (only after a failure)
+videos/  attempts/ (a file for each process that trained here)  failure.txt (after a failure)
+log.txt, progress.json (as part of a study: what it said, where it is)
+
+One process at a time, by two means. The lock (flock) is the guard: it keeps a second process out
+and is freed by the system when its holder dies. The attempts' numbers are the way out: where a
+process on another machine is out of reach and still holds the lock, a newer attempt enters its
+number and waits; the older one finds it before its next evaluation or checkpoint and stops.
 """
 
 import contextlib
@@ -9,16 +15,25 @@ import fcntl
 import json
 import os
 import shutil
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from proxrl.config import RunConfig, from_json, to_json
-from proxrl.errors import UserError
+from proxrl.errors import RunFailed, UserError
 from proxrl.training import checkpoint
 from proxrl.types import Array
 
 LOCK = ".lock"
+RUN_LOG, PROGRESS, ATTEMPTS = "log.txt", "progress.json", "attempts"
+UNFINISHED_CONFIG = "config.json.writing"
+NOT_YET_A_RUN = {LOCK, RUN_LOG, PROGRESS, ATTEMPTS, UNFINISHED_CONFIG}
+
+
+class Superseded(RunFailed):
+    """A newer attempt at the same run has begun: this one must not write any more."""
 
 
 class RunFolder:
@@ -30,13 +45,19 @@ class RunFolder:
         self.replay = self.path / "replay"
         self.videos = self.path / "videos"
         self.failure = self.path / "failure.txt"
+        self.run_log = self.path / RUN_LOG
+        self.progress = self.path / PROGRESS
+        self.attempts = self.path / ATTEMPTS
+        self.attempt = 0  # this process's own number; 0: it only looks
 
     def require_new(self) -> None:
         """A `UserError` if something is there already, or nothing can be."""
         above = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if above != self.path and not (above.is_dir() and os.access(above, os.W_OK)):
             raise UserError(f"cannot write in {self.path}: {above} is no folder that takes files")
-        if self.path.exists() and (not self.path.is_dir() or set(os.listdir(self.path)) - {LOCK}):
+        if self.path.exists() and (
+            not self.path.is_dir() or set(os.listdir(self.path)) - NOT_YET_A_RUN
+        ):
             hint = (
                 f"continue it with `proxrl resume {self.path}`, or choose another --folder"
                 if (self.path / "config.json").exists()
@@ -52,7 +73,7 @@ class RunFolder:
             raise UserError(f"cannot write in {self.path}: {error.strerror}") from None
 
     def write_config(self, config: RunConfig) -> None:
-        unfinished = self.path / "config.json.writing"
+        unfinished = self.path / UNFINISHED_CONFIG
         unfinished.write_text(json.dumps(to_json(config), indent=2) + "\n")
         os.replace(unfinished, self.path / "config.json")
 
@@ -66,15 +87,74 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone in this folder, or a `UserError`; the system frees it when the process dies."""
+        """Alone in this folder, as its newest attempt, or a `UserError`; the system frees the lock
+        when the process dies."""
         with open(self.path / LOCK, "a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(
-                    f"{self.path} is in use by another process: wait for it, or stop it"
-                ) from None
+                raise self._in_use() from None
+            self._enter_attempt()
             yield
+
+    def take_over(self, patience_seconds: float) -> None:
+        """Ask whoever trains here to stop, by a newer number, and wait until the lock is free.
+
+        For a process that is out of reach: on a machine that the cluster has given up, say.
+        """
+        self._enter_attempt()
+        self.wait_for_lock(patience_seconds)
+
+    def wait_for_lock(self, patience_seconds: float) -> None:
+        """Until nobody trains here, or a `UserError` if that takes too long."""
+        end = time.monotonic() + patience_seconds
+        while self.is_locked():
+            self.require_newest()
+            if time.monotonic() > end:
+                raise self._in_use()
+            time.sleep(0.2)
+
+    def require_newest(self) -> None:
+        """`Superseded` if a newer attempt than this process's own has begun."""
+        newest = self.newest_attempt()
+        if self.attempt and newest > self.attempt:
+            raise Superseded(
+                f"attempt {newest}{self._who()} has taken over {self.path}: "
+                f"attempt {self.attempt} stops here"
+            )
+
+    def newest_attempt(self) -> int:
+        """Number of the newest attempt, from 1; 0 if there was none."""
+        return max((int(path.stem) for path in self.attempts.glob("[0-9]*.json")), default=0)
+
+    def _enter_attempt(self) -> None:
+        """Take the next number: exclusive creation, so that no two processes have the same."""
+        about = {"host": socket.gethostname(), "pid": os.getpid(), "unix_time": time.time()}
+        self.attempt = self.newest_attempt()
+        try:
+            self.attempts.mkdir(exist_ok=True)
+            while True:
+                self.attempt += 1
+                with contextlib.suppress(FileExistsError):
+                    with open(self.attempts / f"{self.attempt}.json", "x") as file:
+                        file.write(json.dumps(about) + "\n")
+                    return
+        except OSError as error:
+            raise UserError(f"cannot write in {self.path}: {error.strerror}") from None
+
+    def _in_use(self) -> UserError:
+        return UserError(
+            f"{self.path} is in use by another process{self._who()}: wait for it, or stop it"
+        )
+
+    def _who(self) -> str:
+        """(pid 123 on host-a), of the newest attempt; nothing if it cannot be read."""
+        try:
+            text = (self.attempts / f"{self.newest_attempt()}.json").read_text()
+            about = json.loads(text)
+            return f" (pid {about['pid']} on {about['host']})"
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
 
     def is_locked(self) -> bool:
         """Is a process training here now?"""

@@ -86,7 +86,9 @@ class Run:
         self.episode_return = 0.0
         self.last_evaluation: Evaluation | None = None
         self.interval = Interval(state.get("interval"))
-        self.checkpointer = Checkpointer(folder.checkpoints, config.checkpoint.keep_all)
+        self.checkpointer = Checkpointer(
+            folder.checkpoints, config.checkpoint.keep_all, folder.require_newest
+        )
         self.journalist = Journalist(
             folder.path, config, state.get("step", 0), state.get("lengths")
         )

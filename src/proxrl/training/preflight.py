@@ -42,6 +42,7 @@ class Preflight(NamedTuple):
     memory: int  # bytes, once the replay is full
     disk: int  # bytes at the peak
     seconds: float | None  # for the steps that are left, evaluations not counted
+    final_disk: int  # bytes that the finished run leaves
 
     def __str__(self) -> str:
         needs = f"needs {_gigabytes(self.memory)} of memory, {_gigabytes(self.disk)} of disk"
@@ -49,8 +50,11 @@ class Preflight(NamedTuple):
         return needs + time_left
 
 
-def preflight(config: RunConfig, place: RunFolder, calibrate: bool) -> Preflight:
-    """Check that it fits, or a `UserError`; with `calibrate` also measure how long it will take.
+def preflight(
+    config: RunConfig, place: RunFolder, calibrate: bool, refuse: bool = True
+) -> Preflight:
+    """Check that it fits, or (with `refuse`) a `UserError`; with `calibrate` also measure how long
+    it will take.
 
     Works on scratch copies: nothing is written, and the run's own generators are not touched.
     """
@@ -65,14 +69,18 @@ def preflight(config: RunConfig, place: RunFolder, calibrate: bool) -> Preflight
     priorities = config.replay.capacity * PRIORITY_BYTES if prioritised else 0
     replay = log_nbytes(spec, config.replay.capacity, config.checkpoint.period_steps)
     memory = PROCESS_BYTES + replay + 8 * weights + 2 * priorities  # a copy while it is saved
-    disk = replay + _checkpoints(config) * (4 * weights + priorities) + OTHER_FILES_BYTES
+    checkpoint = 4 * weights + priorities
+    disk = replay + _checkpoints(config) * checkpoint + OTHER_FILES_BYTES
+    kept = _checkpoints(config) if config.checkpoint.keep_all else 1
+    final_disk = replay * config.checkpoint.keep_replay + kept * checkpoint + OTHER_FILES_BYTES
     there = replay if place.replay.exists() else 0
-    _require("memory", memory, _available_memory())
-    _require("disk", disk - there, shutil.disk_usage(_existing(place.path)).free)
+    if refuse:
+        _require("memory", memory, available_memory())
+        _require("disk", disk - there, shutil.disk_usage(_existing(place.path)).free)
     steps = config.steps - (place.newest_step() or 0)
     seconds = _seconds(config, network, environment, device, steps) if calibrate else None
     environment.close()
-    return Preflight(memory, disk, seconds)
+    return Preflight(memory, disk, seconds, final_disk)
 
 
 def _checkpoints(config: RunConfig) -> int:
@@ -144,7 +152,7 @@ def _random_batch(
     )
 
 
-def _available_memory() -> int:
+def available_memory() -> int:
     """Bytes free on the machine, or within the limit of this container if that is less."""
     free = [int(psutil.virtual_memory().available)]
     for limit, used in CGROUP_FILES:

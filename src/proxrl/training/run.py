@@ -17,7 +17,7 @@ from proxrl.config import RunConfig, differences
 from proxrl.errors import RunFailed, UserError
 from proxrl.training.agent import Agent
 from proxrl.training.evaluate import Interrupted
-from proxrl.training.folder import RunFolder
+from proxrl.training.folder import RunFolder, Superseded
 from proxrl.training.loop import Run
 from proxrl.training.machine import available_cores
 from proxrl.training.metrics import require_wandb
@@ -71,8 +71,9 @@ def resume(
     display = display or Silent()
     if config.steps <= (place.newest_step() or 0):
         display.say(f"{place.path} is finished: extend it with --steps")
-        with place.locked():
-            place.tidy(config)  # if it was killed just before it could
+        if place.replay.exists():  # killed after its last checkpoint, perhaps
+            with place.locked():
+                place.tidy(config)
         return Agent.load(place.path)
     with place.locked():
         _take_off(config, place, display)
@@ -129,6 +130,7 @@ def _drive(run: Run, display: Display, caught: list[int]) -> None:
     while True:
         try:
             if run.evaluation_is_due:
+                run.folder.require_newest()
                 run.evaluate(stop=lambda: bool(caught))
         except Interrupted:
             pass  # the checkpoint below is from before it; resuming begins with it
@@ -167,7 +169,7 @@ def _signals() -> Iterator[list[int]]:
 
 def _diagnosed(error: Exception, place: RunFolder) -> Exception:
     """One line that says what happened and how to go on, also left in the folder."""
-    if isinstance(error, UserError):
+    if isinstance(error, UserError | Superseded):
         return error
     what = str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

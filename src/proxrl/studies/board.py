@@ -1,0 +1,132 @@
+"""Where every run of a study stands.
+
+Read from the run folders alone, so that it is the same for every executor and true after a restart.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Literal
+
+from proxrl.config import differences
+from proxrl.errors import UserError
+from proxrl.studies.expand import Job
+from proxrl.training.folder import RunFolder
+from proxrl.training.metrics import METRICS, read_lines
+
+State = Literal["waiting", "running", "done", "failed"]
+STATES: tuple[State, ...] = ("waiting", "running", "done", "failed")
+
+
+@dataclass
+class Entry:
+    """One run: its state, and how it got on in this sitting."""
+
+    job: Job
+    state: State = "waiting"
+    step: int = 0
+    last_return: float | None = None
+    crashes: int = 0  # in a row, without a newer checkpoint between them
+    saved_step: int = 0  # of the newest checkpoint when it last crashed
+    reason: str = ""  # why it failed
+    begun: tuple[float, int] | None = None  # clock and step when it began to run
+    ended: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """That it has run in this sitting."""
+        if self.begun is None:
+            return 0.0
+        return (self.ended or time.monotonic()) - self.begun[0]
+
+
+class Board:
+    """All runs of a study."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.entries = {job: Entry(job) for job in jobs}
+        for entry in self.entries.values():
+            place = RunFolder(entry.job.folder)
+            entry.step = min(place.newest_step() or 0, entry.job.config.steps)
+            if is_done(entry.job):
+                entry.state = "done"
+                entry.last_return = _last_return(entry.job)
+
+    def of(self, *states: State) -> list[Entry]:
+        return [entry for entry in self.entries.values() if entry.state in states]
+
+    def counts(self, variant: str | None = None) -> Counter[State]:
+        return Counter(e.state for e in self.entries.values() if variant in (None, e.job.variant))
+
+    @property
+    def variants(self) -> list[str]:
+        return list(dict.fromkeys(job.variant for job in self.entries))
+
+    def share_done(self, variant: str | None = None) -> float:
+        """Of all agent steps."""
+        entries = [e for e in self.entries.values() if variant in (None, e.job.variant)]
+        return sum(e.step for e in entries) / sum(e.job.config.steps for e in entries)
+
+    def look(self, entry: Entry) -> None:
+        """Read how far a running run is."""
+        try:
+            seen = json.loads(RunFolder(entry.job.folder).progress.read_text())
+            entry.step, entry.last_return = int(seen["step"]), seen["return"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return  # not there yet, or half written: the next look will do
+        if entry.begun is None:
+            entry.begun = (time.monotonic(), entry.step)
+
+    def rate(self, variant: str) -> float | None:
+        """Agent steps per second of a variant's runs in this sitting."""
+        entries = [e for e in self.entries.values() if e.job.variant == variant and e.begun]
+        steps = sum(e.step - e.begun[1] for e in entries if e.begun)
+        seconds = sum(e.seconds for e in entries)
+        return steps / seconds if steps and seconds else None
+
+    def seconds_left(self) -> float | None:
+        """Until all is done, at each variant's own speed; None before anything is known.
+
+        A variant that has not run yet counts with the mean speed of the others.
+        """
+        rates = {variant: self.rate(variant) for variant in self.variants}
+        known = [rate for rate in rates.values() if rate]
+        running = len(self.of("running"))
+        if not known or not running:
+            return None
+        usual = fmean(known)
+        left = [
+            (entry.job.config.steps - entry.step) / (rates[entry.job.variant] or usual)
+            for entry in self.of("waiting", "running")
+        ]
+        return max(sum(left) / running, max(left))
+
+
+def is_done(job: Job) -> bool:
+    """Has the run reached its end, and put its things away?"""
+    place = RunFolder(job.folder)
+    untidy = place.replay.exists() and not job.config.checkpoint.keep_replay
+    return (place.newest_step() or 0) >= job.config.steps and not untidy
+
+
+def require_same(jobs: Iterable[Job]) -> None:
+    """A `UserError` if a folder holds a run with other settings than the study now has."""
+    for job in jobs:
+        if not (job.folder / "config.json").exists():
+            continue
+        other = differences(RunFolder(job.folder).config(), job.config)
+        if job.config.threads == 0:
+            other.pop("threads", None)  # as many as the machine had
+        if other:
+            changed = ", ".join(f"{path} was {a}, is {b}" for path, (a, b) in other.items())
+            raise UserError(
+                f"{job.folder} was begun with other settings: {changed}; choose another --folder"
+            )
+
+
+def _last_return(job: Job) -> float | None:
+    lines = read_lines(job.folder / METRICS)
+    return float(lines[-1]["eval/mean_return"]) if lines else None

@@ -1,0 +1,266 @@
+"""`proxrl study`: every figure of the paper as one command. Parsing and printing; no torch yet."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from proxrl.errors import RunFailed, UserError
+from proxrl.studies.definition import BUILT_IN, Scale, Study, load
+from proxrl.studies.expand import Job, expand, scale_of
+
+if TYPE_CHECKING:
+    from proxrl.studies.board import Board
+    from proxrl.studies.conduct import Executor
+    from proxrl.training.preflight import Preflight
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Run a study: every run of a figure, side by side, resumable, and its report. The same command
+    again does just what is missing or unfinished."""
+
+    study: tyro.conf.Positional[str | None] = None
+    """Name of a built-in study (see --list), or a TOML file of your own."""
+    scale: str = "session"
+    """smoke (a minute), session (MinAtar, 2 games), laptop (MinAtar, 5 games), paper (Atari), or
+    one of the study's own."""
+    list: bool = False
+    """List the built-in studies and stop."""
+    dry_run: bool = False
+    """Print the runs and what they will need, and stop."""
+    games: tuple[str, ...] = ()
+    """Only these games of the scale."""
+    seeds: tuple[int, ...] = ()
+    """Only these seeds of the scale."""
+    only: tuple[str, ...] = ()
+    """Only these variants of the study."""
+    folder: Path | None = None
+    """Where the runs go; default: runs/STUDY-SCALE."""
+    executor: Literal["local", "ray"] = "local"
+    """local: processes on this machine; ray: tasks on a Ray cluster (needs the extra `ray`)."""
+    address: str = "auto"
+    """Of the Ray cluster: auto, on one of its nodes, or HOST:PORT."""
+    gpus: float = 0.0
+    """GPUs that each run asks the Ray cluster for; 0.25 puts four runs on one."""
+    jobs: int | None = None
+    """Runs at the same time, at most; default: as many as cores and memory carry."""
+    export: Path | None = None
+    """Afterwards copy config.json and metrics.jsonl of every run there (no weights, no replay)."""
+
+
+def run(options: StudyOptions) -> None:
+    """Do it; a mistake is a `UserError`, a run that failed a `RunFailed` in the end."""
+    console = Console(soft_wrap=True)
+    if not console.is_terminal:
+        console = Console(soft_wrap=True, width=140)  # a pipe has no width: tables keep their lines
+    if options.list:
+        _print_list(console)
+        return
+    if options.study is None:
+        raise UserError(f"say which study, first: {', '.join(BUILT_IN)}, or a file (see --list)")
+    if options.jobs is not None and options.jobs < 1:
+        raise UserError(f"--jobs {options.jobs} cannot be: it must be at least 1")
+    if options.gpus < 0 or (options.gpus and options.executor == "local"):
+        raise UserError(f"--gpus {options.gpus:g} cannot be: a share of a GPU, for --executor ray")
+    study = load(options.study)
+    scale = scale_of(study, options.scale)
+    folder = options.folder or Path("runs") / f"{study.name}-{scale.name}"
+    if study.plan is not None:
+        _plan(study, scale, folder, options)
+        return
+    jobs = expand(study, scale, folder, options.games, options.seeds, options.only)
+
+    from proxrl.studies.board import Board, require_same
+    from proxrl.studies.folder import opened, require_same_study
+
+    require_same_study(folder, study, scale)
+    require_same(jobs)
+    _require_environments(jobs)
+    if options.dry_run:
+        from proxrl.studies.dry_run import print_dry_run
+
+        print_dry_run(console, study, scale, Board(jobs), folder, options.executor, options.jobs)
+        return
+    if options.executor == "ray":
+        from proxrl.studies.cluster import require_cluster
+
+        require_cluster(options.address)
+        if any(job.config.threads == 0 for job in jobs):
+            raise UserError(f"say threads in scales.{scale.name}: on a cluster no node may decide")
+    with opened(folder, study, scale), _sigterm_as_interrupt():
+        board = _conducted(console, study, scale, jobs, folder, options)
+        _finish(console, board, folder, options.export)
+
+
+def _conducted(
+    console: Console,
+    study: Study,
+    scale: Scale,
+    jobs: list[Job],
+    folder: Path,
+    options: StudyOptions,
+) -> "Board":
+    """Run what is missing or unfinished; the board in the end."""
+    from proxrl.studies.adopt import adopt
+    from proxrl.studies.board import Board
+    from proxrl.studies.conduct import conduct
+    from proxrl.studies.estimate import needs_of, require_disk, runs_at_once
+    from proxrl.studies.table import Show, summary
+    from proxrl.training.machine import available_cores
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False)
+
+    adopted = adopt(jobs, folder)
+    if adopted:
+        say(f"{adopted} runs are the same as finished ones beside {folder}: copied")
+    board = Board(jobs)
+    if not board.of("waiting"):
+        say(f"all {len(jobs)} runs in {folder} are done")
+        return board
+    needs = needs_of([entry.job for entry in board.of("waiting")], folder, calibrate=False)
+    cores = available_cores()
+    at_once = (
+        runs_at_once(jobs, needs, cores, options.jobs)
+        if options.executor == "local"
+        else options.jobs or len(jobs)
+    )
+    require_disk(board, needs, at_once, folder)
+    executor, close = _executor(options, jobs, needs, folder, cores, at_once, say)
+    title = f"{study.name} at scale {scale.name}: {study.title}"
+    say(f"{title}\n{summary(board)}; in {folder}")
+    try:
+        with Show(title) as show:
+            conduct(board, executor, show)
+    except KeyboardInterrupt as stopped:
+        said = KeyboardInterrupt(f"stopped: {summary(board)}; the same command continues it")
+        said.signal_number = getattr(stopped, "signal_number", 2)  # type: ignore[attr-defined]
+        raise said from None
+    finally:
+        close()
+    return board
+
+
+def _executor(
+    options: StudyOptions,
+    jobs: list[Job],
+    needs: "dict[str, Preflight]",
+    folder: Path,
+    cores: int,
+    at_once: int,
+    say: Callable[[str], None],
+) -> "tuple[Executor, Callable[[], None]]":
+    if options.executor == "local":
+        from proxrl.studies.local import Local
+
+        return Local(cores, at_once), lambda: None
+    from proxrl.studies.cluster import Cluster
+
+    cluster = Cluster(options.address, jobs, needs, options.gpus, options.jobs)
+    cluster.require_nodes()
+    cluster.require_storage(folder, say)
+    return cluster, cluster.close
+
+
+def _finish(console: Console, board: "Board", folder: Path, out: Path | None) -> None:
+    """The report, the export, and what failed."""
+    from proxrl.studies.folder import export
+    from proxrl.studies.process import last_lines
+
+    failed = board.of("failed")
+    for entry in failed:
+        console.print(f"{entry.job.name} failed; the end of its log:", highlight=False)
+        for line in last_lines(entry.job.folder):
+            console.print(f"    {line}", highlight=False, markup=False)
+    if board.of("done"):
+        from proxrl.report.command import make_report
+
+        page, words = make_report(folder, say=lambda line: console.print(line, markup=False))
+        console.print("\n".join(words), highlight=False, markup=False)
+        console.print(f"report, open it in a browser: {page}", highlight=False, markup=False)
+    if out is not None:
+        number = export(list(board.entries), folder, out)
+        console.print(f"exported {number} runs to {out}", highlight=False, markup=False)
+    if failed:
+        raise RunFailed(
+            f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}; "
+            "the same command tries them again"
+        )
+
+
+def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> None:
+    """A study of planning: no runs, one experiment."""
+    from proxrl.planning import command
+    from proxrl.studies.folder import opened, require_same_study
+
+    narrowed = [name for name in ("games", "seeds", "only") if getattr(options, name)]
+    if narrowed:
+        raise UserError(f"--{narrowed[0]} cannot be: {study.name} is planning, it has no runs")
+    chosen = {**(study.plan or {}), **scale.plan}
+    if options.dry_run:
+        words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
+        print(f"{study.name}: no runs; `proxrl plan` with {words}: seconds, into {folder}")
+        return
+    require_same_study(folder, study, scale)
+    with opened(folder, study, scale):
+        command.run(command.PlanOptions(**chosen, out=options.export or folder))
+
+
+def _print_list(console: Console) -> None:
+    table = Table("study", "figure", "what", title="studies, and their runs at each scale")
+    for scale_name in load(BUILT_IN[-1]).scales:
+        table.add_column(scale_name, justify="right", no_wrap=True)
+    for name in BUILT_IN:
+        study = load(name)
+        runs = [
+            "–" if study.plan else f"{len(expand(study, scale, Path())):,}"
+            for scale in study.scales.values()
+        ]
+        table.add_row(name, study.figures, study.title, *runs)
+    console.print(table)
+    console.print("what a study will need: proxrl study NAME --scale SCALE --dry-run")
+
+
+def _require_environments(jobs: list[Job]) -> None:
+    """One line if an environment is unknown or its package missing; a known family is not loaded
+    game by game."""
+    from proxrl.envs import make
+    from proxrl.training.presets import family_of
+
+    seen = set()
+    for job in jobs:
+        family = family_of(job.config.env)
+        key = job.config.env if family == "classic" else family
+        if key not in seen:
+            seen.add(key)
+            make(job.config.env, job.config.protocol).close()
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, answered as Ctrl-C is."""
+
+    signal_number = int(signal.SIGTERM)
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def raise_it(number: int, frame: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, raise_it)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

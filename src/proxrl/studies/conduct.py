@@ -1,0 +1,91 @@
+"""Carrying out a study: start what there is room for, look, try again what crashed, go on.
+
+An executor knows how to run one run somewhere; everything else is the same for all of them.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from proxrl.studies.board import Board, Entry
+from proxrl.studies.expand import Job
+from proxrl.studies.process import End, last_lines
+from proxrl.training.folder import RunFolder
+
+MAX_CRASHES = 2  # in a row, without a newer checkpoint: then the run has failed
+
+
+class Executor(Protocol):
+    """Where runs run."""
+
+    def has_room(self, job: Job) -> bool: ...
+    def start(self, job: Job) -> None: ...
+    def ended(self) -> Sequence[tuple[Job, End, str]]:
+        """Runs that ended since the last call: how, and why if that is known. Waits a moment."""
+        ...
+
+    def stop(self) -> None:
+        """Every run makes a checkpoint and ends; returns when all have."""
+        ...
+
+
+def conduct(
+    board: Board, executor: Executor, watch: Callable[[Board, Entry | None, str], None]
+) -> None:
+    """Run everything that is not done; an interrupt stops all runs cleanly and goes on its way.
+
+    `watch` sees the board after each look, with the run that something happened to, and what.
+    """
+    waiting = board.of("waiting")
+    try:
+        while waiting or board.of("running"):
+            while waiting and executor.has_room(waiting[0].job):
+                entry = waiting.pop(0)
+                RunFolder(entry.job.folder).progress.unlink(missing_ok=True)  # of a sitting before
+                executor.start(entry.job)
+                entry.state, entry.begun, entry.ended = "running", None, None
+                watch(board, entry, "begins" if not entry.step else "goes on")
+            for job, end, reason in executor.ended():
+                entry = board.entries[job]
+                board.look(entry)
+                happened = _settle(entry, end, reason)
+                if entry.state == "waiting":
+                    waiting.insert(0, entry)
+                watch(board, entry, happened)
+            for entry in board.of("running"):
+                board.look(entry)
+            watch(board, None, "")
+    except BaseException:
+        watch(board, None, "stopping: every run makes a checkpoint")
+        executor.stop()
+        for entry in board.of("running"):
+            entry.state = "waiting"
+        raise
+
+
+def _settle(entry: Entry, end: End, reason: str) -> str:
+    """The run's new state, and what to say of it."""
+    entry.ended = time.monotonic()
+    saved = RunFolder(entry.job.folder).newest_step() or 0
+    if end == "finished":
+        RunFolder(entry.job.folder).progress.unlink(missing_ok=True)
+        entry.state, entry.step = "done", entry.job.config.steps
+        return "done"
+    if end == "failed":
+        entry.state = "failed"
+        entry.reason = _why(entry, reason)
+        return f"failed: {entry.reason}"
+    entry.crashes = entry.crashes + 1 if saved <= entry.saved_step else 1
+    entry.saved_step = saved
+    if entry.crashes > MAX_CRASHES:
+        entry.state = "failed"
+        entry.reason = f"crashed {entry.crashes} times at step {saved:,}: {_why(entry, reason)}"
+        return f"failed: {entry.reason}"
+    entry.state, entry.step = "waiting", saved
+    return f"crashed ({reason}): goes on from step {saved:,}"
+
+
+def _why(entry: Entry, reason: str) -> str:
+    """The last line of the run's log without its time; else what the executor knows."""
+    lines = last_lines(entry.job.folder, 1)
+    return " ".join(lines[0].split(" ")[2:]) if lines else reason

@@ -1,0 +1,265 @@
+"""A study as data: what a TOML file says, read strictly.
+
+    title = "DQN with Polyak averaging against DQN Pro"
+    figures = "5 right"                     # of the paper; optional
+    written_for = "atari"                   # optional: carry settings over to other families
+
+    [variants.dqn-polyak]                   # -> dqn-polyak-tau-0.05, dqn-polyak-tau-0.005
+    preset = "dqn"
+    target.rule = "polyak"                  # any setting of a run, by its dotted name
+    grid.target.tau = [0.05, 0.005]         # one variant for each
+
+    [scales.mine]                           # smoke, session, laptop and paper are there already
+    env = "MinAtar/{game}-v1"
+    games = ["Breakout"]
+    seeds = [0, 1, 2]
+    steps = 100_000
+    replay.capacity = 50_000                # settings, here too
+
+A study of planning has a `plan` table, with the options of `proxrl plan`, in place of variants.
+"""
+
+import difflib
+import functools
+import itertools
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from proxrl.errors import UserError
+from proxrl.studies.settings import check_setting, convert, dotted
+from proxrl.training import presets
+
+DATA = resources.files("proxrl.studies") / "data"
+# fmt: off
+BUILT_IN = (  # by figure
+    "pmpi", "tune-c", "main", "distance", "period", "polyak", "anneal", "larger-c", "value-space",
+)
+# fmt: on
+STUDY_KEYS = ("title", "figures", "written_for", "variants", "scales", "plan")
+SCALE_KEYS = ("env", "games", "seeds", "steps", "plan")
+SAID_BY_THE_SCALE = ("agent", "env", "seed", "steps")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A preset and the settings in which it differs."""
+
+    name: str
+    preset: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large a study is: where, how often, how long."""
+
+    name: str
+    env: str  # with {game}
+    games: tuple[str, ...]
+    seeds: tuple[int, ...]
+    steps: int
+    settings: dict[str, Any]
+    plan: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What a file says."""
+
+    name: str
+    title: str
+    figures: str
+    written_for: str | None
+    variants: tuple[Variant, ...]
+    scales: dict[str, Scale]
+    plan: dict[str, Any] | None
+
+
+def load(name: str) -> Study:
+    """A built-in study by its name, or a file of one's own (it ends in .toml)."""
+    if name.endswith(".toml"):
+        path = Path(name)
+        try:
+            return parse(path.stem, path.read_text())
+        except OSError as error:
+            raise UserError(f"cannot read {name}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise UserError(f"cannot read {name}: it is not text") from None
+    if name not in BUILT_IN:
+        raise UserError(
+            f"unknown study {name}{nearest(name, BUILT_IN)} (or a file that ends in .toml)"
+        )
+    return parse(name, (DATA / f"{name}.toml").read_text())
+
+
+def parse(name: str, text: str) -> Study:
+    """The study that a file's text describes; a `UserError` names what does not belong."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{name}.toml is not TOML: {error}") from None
+    try:
+        return _study(name, content)
+    except UserError as error:
+        raise UserError(f"{name}.toml: {error}") from None
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of a complaint: what was probably meant, or all there is."""
+    known = list(known)
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]}?" if near else f": choose from {', '.join(known)}"
+
+
+# ---------------------------------------------------------------------------------------- its parts
+
+
+def _study(name: str, content: dict[str, Any]) -> Study:
+    _only_keys(content, STUDY_KEYS, "")
+    title = _take(content, "title", str, "")
+    figures = _take(content, "figures", str, "", default="")
+    written_for = _take(content, "written_for", str, "", default="") or None
+    if written_for is not None and written_for not in presets.FAMILIES:
+        raise UserError(
+            f"unknown family written_for = {written_for}{nearest(written_for, presets.FAMILIES)}"
+        )
+    plan = _plan(content["plan"], "plan") if "plan" in content else None
+    tables = _take(content, "variants", dict, "", default={})
+    if bool(tables) == (plan is not None):
+        raise UserError("a study has either [variants.NAME] tables or a [plan]")
+    variants = [one for key, table in tables.items() for one in _variants(key, table)]
+    twice = {one.name for one in variants if [v.name for v in variants].count(one.name) > 1}
+    if twice:
+        raise UserError(f"two variants are called {min(twice)}")
+    usual = tomllib.loads((DATA / "scales.toml").read_text())
+    own = _take(content, "scales", dict, "", default={})
+    for key, table in own.items():
+        if not isinstance(table, dict):
+            raise UserError(f"scales.{key} is no table: write [scales.{key}]")
+    scales = {
+        key: _scale(key, _merged(usual.get(key, {}), own.get(key, {})))
+        for key in dict.fromkeys((*usual, *own))
+    }
+    return Study(name, title, figures, written_for, tuple(variants), scales, plan)
+
+
+def _variants(name: str, table: Any) -> list[Variant]:
+    """One, or one for each point of its grid."""
+    where = f"variants.{name}"
+    if not isinstance(table, dict):
+        raise UserError(f"{where} is no table: write [{where}]")
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name.startswith("."):
+        raise UserError(f"{where} cannot name a folder: use letters, digits, - and _")
+    table = dict(table)
+    preset = _take(table, "preset", str, where)
+    if preset not in presets.AGENTS:
+        raise UserError(f"{where}: unknown preset {preset}{nearest(preset, presets.AGENTS)}")
+    grid = dotted(_take(table, "grid", dict, where, default={}))
+    del table["preset"]
+    table.pop("grid", None)
+    settings = _settings(table, where, ("preset", "grid"))
+    for path, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise UserError(f"{where}: grid.{path} must be a list of values")
+        for value in values:
+            _settings({path: value}, where, ())
+    points = itertools.product(*([(path, value) for value in grid[path]] for path in grid))
+    return [
+        Variant(
+            "-".join([name, *(f"{path.rsplit('.', 1)[-1]}-{value}" for path, value in point)]),
+            preset,
+            {**settings, **dict(point)},
+        )
+        for point in points
+    ]
+
+
+def _scale(name: str, table: dict[str, Any]) -> Scale:
+    where = f"scales.{name}"
+    env = _take(table, "env", str, where)
+    if "{game}" not in env:
+        raise UserError(f'{where}: env = "{env}" must say where the game goes: "ALE/{{game}}-v5"')
+    known = _games().get(presets.family_of(env))
+    games = table.get("games")
+    if games == "all" and known is not None:
+        games = list(known)
+    if not isinstance(games, list) or not games or not all(isinstance(g, str) for g in games):
+        of_all = ' or "all"' if known is not None else ""
+        raise UserError(f"{where}: games must be a list of names{of_all}")
+    for game in games:
+        if known is not None and game not in known:
+            raise UserError(f"{where}: unknown game {game}{nearest(game, known)}")
+    seeds = table.get("seeds")
+    if not isinstance(seeds, list) or not seeds or not all(_is(seed, int) for seed in seeds):
+        raise UserError(f"{where}: seeds must be a list of whole numbers")
+    if len(set(games)) < len(games) or len(set(seeds)) < len(seeds):
+        raise UserError(f"{where}: a game or a seed is named twice")
+    steps = _take(table, "steps", int, where)
+    rest = {key: value for key, value in table.items() if key not in SCALE_KEYS}
+    settings = _settings(rest, where, SCALE_KEYS)
+    plan = _plan(table.get("plan", {}), f"{where}.plan")
+    return Scale(name, env, tuple(games), tuple(seeds), steps, settings, plan)
+
+
+@functools.cache
+def _games() -> dict[str, list[str]]:
+    """By family, of those that have a list."""
+    games: dict[str, list[str]] = tomllib.loads((DATA / "games.toml").read_text())
+    return games
+
+
+def _settings(table: dict[str, Any], where: str, beside: tuple[str, ...]) -> dict[str, Any]:
+    """Dotted settings, each known and of its type."""
+    settings = dotted(table)
+    for path in settings:
+        if path in SAID_BY_THE_SCALE:
+            raise UserError(f"{where}: {path} is not a variant's: the scale says it")
+    try:
+        return {path: check_setting(path, value, beside) for path, value in settings.items()}
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+
+
+def _plan(table: Any, where: str) -> dict[str, Any]:
+    from proxrl.planning.command import PlanOptions
+
+    if not isinstance(table, dict):
+        raise UserError(f"{where} is no table: write [{where}]")
+    hints = get_type_hints(PlanOptions)
+    known = [name for name in hints if name not in ("out", "theory", "mdps")]
+    _only_keys(table, known, where)
+    return {key: convert(f"{where}.{key}", value, hints[key]) for key, value in table.items()}
+
+
+def _merged(usual: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(usual)
+    for key, value in own.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
+
+
+def _only_keys(table: dict[str, Any], known: Iterable[str], where: str) -> None:
+    for key in table:
+        if key not in known:
+            inside = f" in [{where}]" if where else ""
+            raise UserError(f"unknown key {key}{inside}{nearest(key, known)}")
+
+
+def _take(table: dict[str, Any], key: str, kind: type, where: str, default: Any = None) -> Any:
+    value = table.get(key, default)
+    if not _is(value, kind):
+        inside = f"{where}: " if where else ""
+        words = {str: "a text", int: "a whole number", dict: "a table"}
+        problem = "is missing" if value is None else f"must be {words[kind]}"
+        raise UserError(f"{inside}{key} {problem}")
+    return value
+
+
+def _is(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))

@@ -1,0 +1,102 @@
+"""`--dry-run`: the runs of a study and what they will need, before any of it is done."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from proxrl.config import flatten
+from proxrl.studies.board import Board
+from proxrl.studies.definition import Scale, Study
+from proxrl.studies.estimate import Estimate, duration, estimate, gigabytes, needs_of, runs_at_once
+from proxrl.studies.expand import Job
+from proxrl.training import presets
+from proxrl.training.machine import available_cores
+
+SAID_ELSEWHERE = ("agent", "env", "seed", "steps")
+
+
+def print_dry_run(
+    console: Console,
+    study: Study,
+    scale: Scale,
+    board: Board,
+    folder: Path,
+    executor: str,
+    jobs_at_once: int | None,
+) -> None:
+    """Variants with their settings and needs, then the whole."""
+    jobs = list(board.entries)
+    with console.status("measuring a few updates of each variant"):
+        needs = needs_of(jobs, folder, calibrate=True)
+    cores = available_cores()
+    at_once = runs_at_once(jobs, needs, cores, jobs_at_once)
+    known = estimate(board, needs, at_once)
+    console.print(_table(study, scale, board, known))
+    for line in _words(board, known, folder, executor):
+        console.print(line, highlight=False, markup=False)
+
+
+def _table(study: Study, scale: Scale, board: Board, known: Estimate) -> Table:
+    table = Table(title=f"{study.name} at scale {scale.name}: {study.title}")
+    for column in ("variant", "preset", "its own settings"):
+        table.add_column(column)
+    for column in ("runs", "memory", "disk, peak", "disk, end", "steps/s", "time"):
+        table.add_column(column, justify="right")
+    for variant in board.variants:
+        jobs = [job for job in board.entries if job.variant == variant]
+        needs, pace = known.per_run[variant], known.paces[variant]
+        table.add_row(
+            variant,
+            jobs[0].config.agent,
+            _own_settings(jobs[0], scale),
+            f"{len(jobs)} x",
+            gigabytes(needs.memory),
+            gigabytes(needs.disk),
+            gigabytes(needs.final_disk),
+            f"{pace.steps_per_second:,.0f}",
+            duration(jobs[0].config.steps / pace.steps_per_second),
+        )
+    return table
+
+
+def _own_settings(job: Job, scale: Scale) -> str:
+    """Where the variant differs from its preset, besides what the whole scale has."""
+    preset = flatten(presets.make(job.config.agent, job.config.env))
+    return ", ".join(
+        f"{path} = {_shown(value)}"
+        for path, value in flatten(job.config).items()
+        if path not in SAID_ELSEWHERE and path not in scale.settings and value != preset[path]
+    )
+
+
+def _words(board: Board, known: Estimate, folder: Path, executor: str) -> list[str]:
+    jobs = list(board.entries)
+    counts = board.counts()
+    begun = sum(1 for entry in board.of("waiting") if entry.step)
+    states = [f"{counts['done']} done"] if counts["done"] else []
+    states += [f"{begun} begun"] if begun else []
+    games = list(dict.fromkeys(job.game for job in jobs))
+    seeds = list(dict.fromkeys(job.seed for job in jobs))
+    measured = {pace.measured for pace in known.paces.values()}
+    how = {
+        (True,): "at the speed of this study's own runs",
+        (False,): "calibrated here with a few updates and steps each, evaluations not counted",
+        (False, True): "at the speed of own runs where there are any; else calibrated",
+    }[tuple(sorted(measured))]
+    beside = "; with --executor ray divide by what the cluster has" if executor == "ray" else ""
+    return [
+        f"{len(jobs)} runs{' (' + ', '.join(states) + ')' if states else ''}: "
+        f"{len(board.variants)} variants x {len(games)} games x {len(seeds)} seeds, "
+        f"{jobs[0].config.steps:,} agent steps each, in {folder}/VARIANT/GAME/seedN",
+        f"games: {', '.join(games)}; seeds: {', '.join(map(str, seeds))}",
+        f"memory: {gigabytes(known.memory)} for {known.at_once} at a time",
+        f"disk: {gigabytes(known.peak_disk)} at the peak, {gigabytes(known.final_disk)} in the end",
+        f"time: about {duration(known.seconds)} for what is left, {known.at_once} at a time "
+        f"({how}{beside})",
+    ]
+
+
+def _shown(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

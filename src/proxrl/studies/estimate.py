@@ -1,0 +1,125 @@
+"""What a study will need: memory, disk at the peak and at the end, time, and how that is known."""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from proxrl.errors import UserError
+from proxrl.studies.board import Board
+from proxrl.studies.expand import Job
+from proxrl.training.folder import RunFolder
+from proxrl.training.metrics import SPEED, read_lines
+from proxrl.training.preflight import Preflight, available_memory, preflight
+
+
+class Pace(NamedTuple):
+    """How fast a variant's runs are."""
+
+    steps_per_second: float
+    measured: bool  # by runs of this study, evaluations included; else calibrated without them
+
+
+class Estimate(NamedTuple):
+    """Of a whole study, from where it stands now."""
+
+    per_run: dict[str, Preflight]  # by variant
+    paces: dict[str, Pace]
+    at_once: int  # runs side by side
+    memory: int
+    peak_disk: int
+    final_disk: int
+    seconds: float
+
+
+def needs_of(jobs: Sequence[Job], folder: Path, calibrate: bool) -> dict[str, Preflight]:
+    """By variant, on its first game: the games of a family differ by a few actions only."""
+    first = {job.variant: job for job in reversed(jobs)}
+    return {
+        variant: preflight(first[variant].config, RunFolder(folder), calibrate, refuse=False)
+        for variant in dict.fromkeys(job.variant for job in jobs)
+    }
+
+
+def runs_at_once(
+    jobs: Sequence[Job], needs: dict[str, Preflight], cores: int, asked: int | None
+) -> int:
+    """As many as have cores and memory here; a `UserError` if not even one fits."""
+    threads = max(job.config.threads or cores for job in jobs)
+    by_cores = asked or max(1, cores // threads)
+    largest = max(one.memory for one in needs.values())
+    free = available_memory()
+    by_memory = free // largest
+    if not by_memory:
+        raise UserError(
+            f"not enough memory: a run needs {gigabytes(largest)}, {gigabytes(free)} are free"
+        )
+    return min(by_cores, by_memory, len(jobs))
+
+
+def estimate(board: Board, needs: dict[str, Preflight], at_once: int) -> Estimate:
+    """Of what is left; `needs` with calibrated times."""
+    paces = {variant: _pace(board, variant, needs[variant]) for variant in needs}
+    left = board.of("waiting", "running", "failed")
+    seconds = [
+        (one.job.config.steps - one.step) / paces[one.job.variant].steps_per_second for one in left
+    ]
+    unfinished = sorted((needs[one.job.variant] for one in left), key=lambda one: one.disk)
+    final = sum(needs[job.variant].final_disk for job in board.entries)
+    replays = sum(one.disk - one.final_disk for one in unfinished[-at_once:])
+    memories = sorted(one.memory for one in unfinished)
+    return Estimate(
+        needs,
+        paces,
+        at_once,
+        sum(memories[-at_once:]),
+        final + replays,
+        final,
+        max(sum(seconds) / at_once, max(seconds)) if seconds else 0.0,
+    )
+
+
+def require_disk(board: Board, needs: dict[str, Preflight], at_once: int, folder: Path) -> None:
+    """A `UserError` if what is still to be written does not fit."""
+    left = [needs[one.job.variant] for one in board.of("waiting")]
+    largest = sorted((one.disk - one.final_disk for one in left), reverse=True)[:at_once]
+    needed = sum(one.final_disk for one in left) + sum(largest)
+    existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    free = shutil.disk_usage(existing).free
+    if needed > free:
+        raise UserError(
+            f"not enough disk: the study needs {gigabytes(needed)} more at its peak, "
+            f"{gigabytes(free)} are free in {existing}; --games, --seeds and --only narrow it"
+        )
+
+
+def _pace(board: Board, variant: str, needs: Preflight) -> Pace:
+    jobs = [job for job in board.entries if job.variant == variant]
+    rates = [
+        line["steps_per_second"]
+        for job in jobs
+        for line in read_lines(job.folder / SPEED)[1:]  # the first has the warm-up in it
+        if line["steps_per_second"] > 0
+    ]
+    if rates:
+        return Pace(median(rates), measured=True)
+    assert needs.seconds is not None, "calibrated"
+    return Pace(jobs[0].config.steps / needs.seconds, measured=False)
+
+
+def gigabytes(number: float) -> str:
+    if number >= 1e12:
+        return f"{number / 1e12:.1f} TB"
+    return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    days = seconds / 86400
+    return f"{days:,.0f} days" if days < 730 else f"{days / 365.25:,.0f} years"

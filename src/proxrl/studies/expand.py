@@ -1,0 +1,86 @@
+"""From a study and a scale to its runs: pure data, nothing is made or touched."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from proxrl.config import RunConfig
+from proxrl.errors import UserError
+from proxrl.studies.definition import Scale, Study, Variant, nearest
+from proxrl.studies.scaling import carried_over
+from proxrl.training import presets
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a study."""
+
+    variant: str
+    game: str
+    seed: int
+    config: RunConfig
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """dqn-pro/Breakout/seed0, the folder's name below the study's."""
+        return f"{self.variant}/{_tame(self.game)}/seed{self.seed}"
+
+
+def scale_of(study: Study, name: str) -> Scale:
+    if name not in study.scales:
+        raise UserError(f"unknown scale {name}{nearest(name, study.scales)}")
+    return study.scales[name]
+
+
+def expand(
+    study: Study,
+    scale: Scale,
+    folder: Path,
+    games: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    only: Sequence[str] = (),
+) -> list[Job]:
+    """Every run, seed by seed, so that the first results show all variants and games.
+
+    `games`, `seeds` and `only` (variants) narrow it; empty: all that the scale has.
+    """
+    where = f"{study.name} at scale {scale.name}"
+    variants = {variant.name: variant for variant in study.variants}
+    return [
+        _job(study, scale, variants[variant], game, seed, folder)
+        for seed in _chosen(seeds, scale.seeds, f"seed of {where}")
+        for game in _chosen(games, scale.games, f"game of {where}")
+        for variant in _chosen(only, tuple(variants), f"variant of {study.name}")
+    ]
+
+
+def _job(study: Study, scale: Scale, variant: Variant, game: str, seed: int, folder: Path) -> Job:
+    env = scale.env.replace("{game}", game)
+    settings = variant.settings
+    if study.written_for is not None:
+        settings = carried_over(settings, variant.preset, study.written_for, env)
+    config = presets.make(
+        variant.preset, env, {**scale.settings, **settings}, seed=seed, steps=scale.steps
+    )
+    try:
+        config.validate()
+    except UserError as error:
+        raise UserError(f"{study.name}, {variant.name} on {game}: {error}") from None
+    job = Job(variant.name, game, seed, config, folder)
+    return Job(variant.name, game, seed, config, folder / job.name)
+
+
+def _chosen(wanted: Sequence[T], there: tuple[T, ...], what: str) -> Sequence[T]:
+    for one in wanted:
+        if one not in there:
+            raise UserError(f"{one} is no {what}{nearest(str(one), map(str, there))}")
+    return [one for one in there if one in wanted] if wanted else there
+
+
+def _tame(game: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", game)

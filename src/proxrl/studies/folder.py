@@ -1,0 +1,77 @@
+"""A study's folder: which study it is of, one driver at a time, and its small files for others."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from proxrl import __version__
+from proxrl.errors import UserError
+from proxrl.studies.adopt import STUDY
+from proxrl.studies.definition import Scale, Study
+from proxrl.studies.expand import Job
+
+LOCK = ".study-lock"
+SMALL_FILES = ("config.json", "metrics.jsonl")
+
+
+def require_same_study(folder: Path, study: Study, scale: Scale) -> None:
+    """A `UserError` if the folder is another study's, or another scale's."""
+    try:
+        there = json.loads((folder / STUDY).read_text())
+        before = there["study"], there["scale"]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{folder / STUDY} cannot be read: {error}") from None
+    if before != (study.name, scale.name):
+        raise UserError(
+            f"{folder} holds the study {before[0]} at scale {before[1]}: choose another --folder"
+        )
+
+
+@contextlib.contextmanager
+def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
+    """The folder, made and marked, with no other driver in it."""
+    about = {
+        "study": study.name,
+        "scale": scale.name,
+        "title": study.title,
+        "figures": study.figures,
+        "proxrl": __version__,
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / LOCK, "w")  # noqa: SIM115
+    except OSError as error:
+        raise UserError(f"cannot write in {folder}: {error.strerror or error}") from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{folder} is in use by another `proxrl study`: wait for it, or stop it"
+            ) from None
+        unfinished = folder / f"{STUDY}.writing"
+        unfinished.write_text(json.dumps(about, indent=2) + "\n")
+        os.replace(unfinished, folder / STUDY)
+        yield
+
+
+def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
+    """Copy what a report reads, config and metrics of every run begun; the number of runs."""
+    begun = [job for job in jobs if (job.folder / "metrics.jsonl").exists()]
+    try:
+        for job in begun:
+            target = out / job.folder.relative_to(folder)
+            target.mkdir(parents=True, exist_ok=True)
+            for name in SMALL_FILES:
+                shutil.copyfile(job.folder / name, target / name)
+        if begun:
+            shutil.copyfile(folder / STUDY, out / STUDY)
+    except OSError as error:
+        raise UserError(f"cannot write in {out}: {error.strerror or error}") from None
+    return len(begun)

@@ -1,0 +1,52 @@
+"""Settings of the paper said for another family of environments, with the ratios kept.
+
+The paper has Atari only. On MinAtar and classic control a preset has its own target period and
+learning rate; what a study varies is carried over so that it means the same *relative to the
+preset* (family `a` to family `b`, U updates per sync, alpha the learning rate):
+
+    target.period            x period_b / period_a, to whole updates   same share of the default
+    target.tau               x U_a / U_b                               tau U is kept
+    proximal.c               x (alpha_b U_b) / (alpha_a U_a)           kappa = (alpha/c) U is kept
+    learner.learning_rate,
+    learner.annealed_rate    x alpha_b / alpha_a                       same share of alpha
+
+c is carried over for the pull alone: in value space it weighs the loss and has no such ratio, and
+inside the gradient Adam rescales it.
+"""
+
+from typing import Any
+
+from proxrl.training import presets
+
+
+def carried_over(
+    settings: dict[str, Any], agent: str, written_for: str, env: str
+) -> dict[str, Any]:
+    """`settings` of a preset, written for one family, as the family of `env` needs them."""
+    if presets.family_of(env) == written_for:
+        return settings
+    there = presets.make(agent, presets.FAMILIES[written_for].env)
+    here = presets.make(agent, env)
+    updates = here.updates_per_sync / there.updates_per_sync
+    rate = here.learner.learning_rate / there.learner.learning_rate
+    factors = {
+        "target.tau": 1 / updates,
+        "learner.learning_rate": rate,
+        "learner.annealed_rate": rate,
+    }
+    if settings.get("proximal.rule", here.proximal.rule) == "parameters":
+        factors["proximal.c"] = rate * updates
+    carried = {
+        path: _plain(value * factors[path]) if path in factors else value
+        for path, value in settings.items()
+    }
+    if "target.period" in settings:
+        share = settings["target.period"] / there.target.period
+        whole_updates = round(share * here.target.period / here.learner.update_period_steps)
+        carried["target.period"] = whole_updates * here.learner.update_period_steps
+    return carried
+
+
+def _plain(number: float) -> float:
+    """Without the noise of the last bits, so that 0.2 x 0.3125 is the preset's own 0.0625."""
+    return float(f"{number:.12g}")

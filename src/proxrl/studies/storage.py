@@ -1,0 +1,81 @@
+"""The storage that a cluster's runs share, checked before anything is trusted to it.
+
+Every node must see the study's folder under the same path, see what the driver has just written,
+rename atomically onto a name that exists, and be kept out by a `flock` that another node holds.
+NFS version 4, Lustre (mounted with -o flock), CephFS and GPFS do; object stores mounted as folders
+do not.
+"""
+
+import contextlib
+import fcntl
+import os
+import socket
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Probe(NamedTuple):
+    """What the driver has put into the folder for a node to find."""
+
+    folder: str
+    token: str
+
+    @property
+    def locked(self) -> Path:
+        return Path(self.folder) / f".probe-{self.token}-locked"
+
+    def answer(self, node: str) -> Path:
+        return Path(self.folder) / f".probe-{self.token}-{node}"
+
+
+@contextlib.contextmanager
+def probing(folder: Path) -> Iterator[Probe]:
+    """A file with a token, locked by this process; everything is gone afterwards."""
+    probe = Probe(str(folder), uuid.uuid4().hex)
+    try:
+        with open(probe.locked, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(probe.token)
+            file.flush()
+            os.fsync(file.fileno())
+            yield probe
+    finally:
+        for path in folder.glob(f".probe-{probe.token}*"):
+            path.unlink(missing_ok=True)
+
+
+def examine(probe: Probe, node: str) -> str | None:
+    """What is wrong with the folder as this node sees it, in words; None: nothing."""
+    where = f"{probe.folder} on {socket.gethostname()}"
+    try:
+        with open(probe.locked) as file:
+            if file.read() != probe.token:
+                return f"{where} does not show what the driver wrote"
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                pass
+            else:
+                return f"{where} does not honour flock between processes: mount it with locks"
+        answer = probe.answer(node)
+        unfinished = Path(f"{answer}.writing")
+        for text in ("first", probe.token):  # twice: the second rename is onto a name that exists
+            unfinished.write_text(text)
+            os.replace(unfinished, answer)
+        if answer.read_text() != probe.token:
+            return f"{where} does not rename onto a name that exists"
+    except FileNotFoundError:
+        return f"{where} is not the driver's folder: it must be on storage that all nodes share"
+    except OSError as error:
+        return f"{where} cannot be used: {error.strerror}"
+    return None
+
+
+def answered(probe: Probe, node: str) -> bool:
+    """Does the driver see what a node wrote?"""
+    try:
+        return probe.answer(node).read_text() == probe.token
+    except OSError:
+        return False

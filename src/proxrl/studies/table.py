@@ -1,0 +1,115 @@
+"""What a person sees of a study: a live table in a terminal, a line per event elsewhere."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from proxrl.studies.board import STATES, Board, Entry
+from proxrl.studies.estimate import duration
+
+REFRESH_SECONDS = 0.5
+SUMMARY_SECONDS = 60.0
+RUNNING_SHOWN = 8
+STYLES = {"waiting": "dim", "running": "cyan", "done": "green", "failed": "bold red"}
+
+
+class Show:
+    """Watches `conduct`."""
+
+    def __init__(self, title: str, console: Console | None = None) -> None:
+        self._title = title
+        self._console = console or Console(stderr=True)
+        self._live = Live(console=self._console, auto_refresh=False, transient=False)
+        self._next = 0.0
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def __call__(self, board: Board, entry: Entry | None, happened: str) -> None:
+        now = time.monotonic()
+        if entry is None and happened:
+            self._say(happened)
+        elif self._console.is_terminal:
+            if entry is not None and (entry.state == "failed" or happened.startswith("crashed")):
+                self._say(f"{entry.job.name}: {happened}")
+            if now >= self._next or entry is not None:
+                self._next = now + REFRESH_SECONDS
+                self._live.update(_picture(self._title, board), refresh=True)
+        elif entry is not None:
+            self._say(_line(board, entry, happened))
+        elif now >= self._next:
+            if self._next:
+                self._say(summary(board))
+            self._next = now + SUMMARY_SECONDS
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def summary(board: Board) -> str:
+    """3 of 24 runs done, 2 running, 19 waiting; about 70 min left"""
+    counts = board.counts()
+    others = [f"{counts[s]} {s}" for s in ("running", "waiting", "failed") if counts[s]]
+    left = board.seconds_left()
+    time_left = [] if left is None else [f"about {duration(left)} left"]
+    runs = f"{counts['done']} of {len(board.entries)} runs done"
+    return "; ".join([", ".join([runs, *others]), *time_left])
+
+
+def _line(board: Board, entry: Entry, happened: str) -> str:
+    done = board.counts()["done"]
+    words = f"[{done}/{len(board.entries)}] {entry.job.name}: {happened}"
+    if entry.state == "done":
+        score = "" if entry.last_return is None else f", return {entry.last_return:.1f}"
+        words += f"{score}, {duration(entry.seconds)}"
+    return words
+
+
+def _picture(title: str, board: Board) -> Group:
+    table = Table(title=title)
+    table.add_column("variant", no_wrap=True)
+    for state in STATES:
+        table.add_column(state, justify="right", style=STYLES[state])
+    table.add_column("steps done", min_width=24)
+    table.add_column("steps/s", justify="right")
+    rows: list[str | None] = [*board.variants]
+    if len(rows) > 1:
+        rows.append(None)
+    for variant in rows:
+        counts = board.counts(variant)
+        rates = [board.rate(one) for one in board.variants] if variant is None else []
+        rate = board.rate(variant) if variant is not None else None
+        table.add_row(
+            "all" if variant is None else variant,
+            *(str(counts[state] or "") for state in STATES),
+            ProgressBar(total=1.0, completed=board.share_done(variant), width=24),
+            "" if rates or rate is None else f"{rate:,.0f}",
+            end_section=variant is not None and variant == board.variants[-1],
+        )
+    running = board.of("running")
+    lines = [_glimpse(entry) for entry in running[:RUNNING_SHOWN]]
+    if len(running) > RUNNING_SHOWN:
+        lines.append(f"  and {len(running) - RUNNING_SHOWN} more")
+    return Group(table, *(Text(line, style="cyan") for line in lines), Text(summary(board)))
+
+
+def _glimpse(entry: Entry) -> str:
+    score = "" if entry.last_return is None else f"  return {entry.last_return:.1f}"
+    steps = f"{entry.step:>11,} / {entry.job.config.steps:,} steps"
+    return f"  {entry.job.name:<40} {steps}{score}"

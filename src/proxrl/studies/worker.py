@@ -1,0 +1,116 @@
+"""One run of a study, as a process of its own: `python -m proxrl.studies.worker FOLDER PARENT HOW`.
+
+Every executor starts runs this way, so that they have the same bits and the same isolation
+everywhere. The config comes as JSON on standard input. What the run says goes to its log.txt, where
+it is to its progress.json, how it ended to the exit code:
+
+    0    finished                              75   stopped by the system (disk, memory): try again
+    1    failed, and would fail again          143  stopped after a checkpoint
+    2    a mistake in what was asked for       70, or a signal: crashed, try again
+
+HOW is `wait` (a process that still trains here is about to end by itself) or `take-over` (it may be
+on another machine and out of reach). When the parent process dies, the run makes a checkpoint and
+stops: nobody would hear of it.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Literal, Self
+
+from proxrl.config import RunConfig, differences, from_json
+from proxrl.errors import RunFailed, UserError
+from proxrl.training.folder import RunFolder
+from proxrl.training.loop import Run
+from proxrl.training.run import Stopped, resolved, resume, train
+
+FINISHED, FAILED, MISTAKE, CRASHED, AGAIN, STOPPED = 0, 1, 2, 70, 75, 143
+BEAT_SECONDS = 1.0
+WAIT_SECONDS = 60.0  # for an orphan to notice that it is one, and to make its checkpoint
+TAKE_OVER_SECONDS = 30 * 60.0  # for a process elsewhere to reach its next checkpoint
+
+How = Literal["wait", "take-over"]
+
+
+def carry_out(config: RunConfig, folder: Path, parent: int, how: How) -> int:
+    """Train, or continue; the exit code."""
+    display = Reporter(RunFolder(folder), parent)
+    try:
+        _train_or_resume(config, folder, display, how)
+    except UserError as error:
+        display.say(str(error))
+        return MISTAKE
+    except RunFailed as error:
+        display.say(str(error))
+        return AGAIN if isinstance(error.__cause__, OSError | MemoryError) else FAILED
+    except Stopped as stopped:
+        display.say(str(stopped))
+        return STOPPED
+    except Exception:
+        display.say(traceback.format_exc().rstrip())
+        return CRASHED
+    display.say("finished")
+    return FINISHED
+
+
+def _train_or_resume(config: RunConfig, folder: Path, display: "Reporter", how: How) -> None:
+    place = RunFolder(folder)
+    place.make()
+    if place.is_locked():
+        display.say("another process trains here: waiting until it stops")
+        if how == "take-over":
+            place.take_over(TAKE_OVER_SECONDS)
+        else:
+            place.wait_for_lock(WAIT_SECONDS)
+    if not (folder / "config.json").exists():
+        display.say(f"begins: {config.agent} on {config.env}, seed {config.seed}")
+        train(config, folder, display)
+        return
+    other = differences(place.config(), resolved(config))
+    if other:
+        raise UserError(f"{folder} holds another run: it differs in {', '.join(other)}")
+    display.say(f"goes on from step {place.newest_step() or 0:,}")
+    resume(folder, display=display)
+
+
+class Reporter:
+    """A display that writes: lines to the log, the state of things to progress.json."""
+
+    def __init__(self, place: RunFolder, parent: int) -> None:
+        self._place, self._parent, self._next_beat = place, parent, 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def say(self, line: str) -> None:
+        print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", flush=True)
+
+    def update(self, run: Run) -> None:
+        now = time.monotonic()
+        if now < self._next_beat and run.step < run.config.steps:
+            return
+        self._next_beat = now + BEAT_SECONDS
+        if os.getppid() != self._parent:
+            os.kill(os.getpid(), signal.SIGTERM)  # answered by a checkpoint
+        score = run.last_evaluation.mean if run.last_evaluation else None
+        with contextlib.suppress(OSError):  # only for the eye
+            self._place.progress.write_text(json.dumps({"step": run.step, "return": score}))
+
+
+def main() -> None:
+    folder, parent, how = sys.argv[1:]
+    config = from_json(json.load(sys.stdin))
+    assert how in ("wait", "take-over"), how
+    sys.exit(carry_out(config, Path(folder), int(parent), "wait" if how == "wait" else "take-over"))
+
+
+if __name__ == "__main__":
+    main()

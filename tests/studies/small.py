@@ -1,0 +1,106 @@
+"""A study that is small enough to kill often, and what its tests share."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps, read
+from proxrl.training.folder import RunFolder
+
+STEPS = 3_000
+TEXT = f"""
+title = "two agents that balance a pole"
+
+[variants.dqn]
+preset = "dqn"
+
+[variants.dqn-pro]
+preset = "dqn-pro"
+
+[scales.tiny]
+env = "{{game}}"
+games = ["CartPole-v1"]
+seeds = [0, 1]
+steps = {STEPS}
+threads = 1
+device = "cpu"
+network.hidden = [32]
+replay.capacity = 400
+replay.warmup_steps = 100
+replay.batch_size = 8
+target.period = 200
+exploration.decay_steps = 500
+evaluation.period_steps = 1_000
+evaluation.episodes = 2
+checkpoint.period_steps = 200
+logging.tensorboard = false
+protocol.max_episode_steps = 80
+"""
+RUNS = [f"{agent}/CartPole-v1/seed{seed}" for seed in (0, 1) for agent in ("dqn", "dqn-pro")]
+
+
+def command(home: Path, *options: str) -> list[str]:
+    """The command line of the study in `home`, whose file is written if it is not there."""
+    home.mkdir(parents=True, exist_ok=True)
+    if not (home / "poles.toml").exists():
+        (home / "poles.toml").write_text(TEXT)
+    return [sys.executable, "-m", "proxrl", "study", "poles.toml", "--scale", "tiny", *options]
+
+
+def begin(home: Path, *options: str) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command(home, *options),
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def carry_out(home: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command(home, *options), cwd=home, capture_output=True, text=True, check=False
+    )
+
+
+def run_folders(home: Path) -> dict[str, Path]:
+    return {name: home / "runs" / "poles-tiny" / name for name in RUNS}
+
+
+def step_of(folder: Path) -> int:
+    return RunFolder(folder).newest_step() or 0
+
+
+def pid_of(folder: Path) -> int:
+    """Of the process that last began to train there."""
+    place = RunFolder(folder)
+    about = json.loads((place.attempts / f"{place.newest_attempt()}.json").read_text())
+    return int(about["pid"])
+
+
+def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[str] | None") -> None:
+    """Without a limit of its own; but not for something that can no longer happen."""
+    while not happened():
+        if process is not None and process.poll() is not None:
+            raise AssertionError(f"it ended before: {process.communicate()[0]}")
+        time.sleep(0.02)
+
+
+def assert_same_bits(one: Path, other: Path) -> None:
+    """Metrics, episodes and the whole final checkpoint."""
+    for name in ("metrics.jsonl", "episodes.jsonl"):
+        assert (one / name).read_bytes() == (other / name).read_bytes(), (name, other)
+    (arrays, state), (its_arrays, its_state) = (_final(folder) for folder in (one, other))
+    assert state == its_state
+    assert arrays.keys() == its_arrays.keys()
+    for name, array in arrays.items():
+        assert array.tobytes() == its_arrays[name].tobytes(), name
+
+
+def _final(folder: Path):  # type: ignore[no-untyped-def]
+    steps = checkpoint_steps(folder / "checkpoints")
+    assert steps == [STEPS], f"{folder}: a finished run keeps its last checkpoint alone"
+    return read(checkpoint_path(folder / "checkpoints", STEPS))

@@ -1,0 +1,147 @@
+"""Ray for real: two nodes, a worker killed in mid-run, a node removed; the same bits as `local`."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from proxrl.studies.storage import Probe, answered, examine, probing
+from proxrl.training.folder import RunFolder
+from tests.studies.small import (
+    RUNS,
+    assert_same_bits,
+    begin,
+    carry_out,
+    pid_of,
+    run_folders,
+    step_of,
+    wait_until,
+)
+
+pytest.importorskip("ray", reason="needs the extra `ray`")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Two nodes of one CPU each, on this machine only (Ray replaces 127.0.0.1 by the machine's
+    outside address, so the loopback address here is another one)."""
+    patience = pytest.MonkeyPatch()
+    patience.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    patience.setenv("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "600")  # on a busy machine it needs them
+    from ray.cluster_utils import Cluster
+
+    node = {
+        "num_cpus": 1,
+        "node_ip_address": "127.0.0.2",
+        "object_store_memory": 80_000_000,
+        "memory": 4_000_000_000,
+    }
+    made = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    made.add_node(**node)
+    yield made
+    made.shutdown()
+    patience.undo()
+
+
+def ray_worker_of(folder: Path) -> psutil.Process:
+    """The Ray worker that watches a run's process."""
+    parent = psutil.Process(pid_of(folder)).parent()
+    assert parent is not None
+    assert "ray" in parent.name() or any("ray" in word for word in parent.cmdline()), parent
+    return parent
+
+
+def node_of(cluster: Any, folder: Path) -> Any:
+    """The node whose raylet is above a run's process."""
+    above = {process.pid for process in psutil.Process(pid_of(folder)).parents()}
+    for node in cluster.list_all_nodes():
+        raylets = [info.process.pid for info in node.all_processes["raylet"]]
+        if above & set(raylets):
+            return node
+    raise AssertionError(f"no node runs {folder}")
+
+
+def test_a_killed_worker_and_a_removed_node_cost_time_and_not_a_bit(
+    cluster: Any, tmp_path: Path, whole: Path
+) -> None:
+    folders = run_folders(tmp_path)
+    study = begin(tmp_path, "--executor", "ray", "--address", cluster.address)
+    first, second = (folders[name] for name in RUNS[:2])
+    wait_until(lambda: step_of(first) >= 200 and step_of(second) >= 200, study)
+    ray_worker_of(first).send_signal(signal.SIGKILL)
+    attempts = RunFolder(first).newest_attempt()
+    wait_until(lambda: RunFolder(first).newest_attempt() > attempts, study)
+
+    later = [folders[name] for name in RUNS[2:]]
+    wait_until(
+        lambda: any(step_of(one) >= 200 and RunFolder(one).is_locked() for one in later), study
+    )
+    victim = next(one for one in later if step_of(one) >= 200 and RunFolder(one).is_locked())
+    node = node_of(cluster, victim)
+    if node is cluster.head_node:  # without its head there is no cluster left
+        other = next(one for one in cluster.list_all_nodes() if one is not node)
+        cluster.remove_node(other, allow_graceful=False)
+    else:
+        cluster.remove_node(node, allow_graceful=False)
+    said, _ = study.communicate()
+    assert study.returncode == 0, said
+    assert "crashed" in said
+    assert "4/4" in said
+    for name in RUNS:
+        assert_same_bits(run_folders(whole)[name], folders[name])
+        assert not RunFolder(folders[name]).is_locked()
+
+
+def test_ctrl_c_stops_the_clusters_runs_with_a_checkpoint(
+    cluster: Any, tmp_path: Path, whole: Path
+) -> None:
+    folders = run_folders(tmp_path)
+    options = ("--executor", "ray", "--address", cluster.address, "--seeds", "0")
+    study = begin(tmp_path, *options)
+    first = folders[RUNS[0]]
+    wait_until(lambda: step_of(first) >= 200, study)
+    study.send_signal(signal.SIGINT)
+    said, _ = study.communicate()
+    assert study.returncode == 130, said
+    assert "the same command continues it" in said
+    assert not RunFolder(first).is_locked(), "it was given the time for its checkpoint"
+    again = carry_out(tmp_path, *options)
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert_same_bits(run_folders(whole)[RUNS[0]], first)
+
+
+def test_the_storage_is_examined_as_a_node_sees_it(tmp_path: Path) -> None:
+    with probing(tmp_path) as probe:
+        assert examine(probe, "node") is None
+        assert answered(probe, "node")
+        assert not answered(probe, "another node")
+    assert list(tmp_path.iterdir()) == [], "nothing is left"
+
+
+def test_storage_that_is_not_shared_is_named(tmp_path: Path) -> None:
+    problem = examine(Probe(str(tmp_path), "token"), "node")
+    assert problem is not None
+    assert "must be on storage that all nodes share" in problem
+
+
+def test_storage_that_shows_something_else_is_named(tmp_path: Path) -> None:
+    probe = Probe(str(tmp_path), "token")
+    probe.locked.write_text("older")
+    problem = examine(probe, "node")
+    assert problem is not None
+    assert "does not show what the driver wrote" in problem
+
+
+def test_storage_without_locks_is_named(tmp_path: Path) -> None:
+    with probing(tmp_path) as probe:
+        with open(probe.locked) as file:  # as if the driver's lock were not seen
+            path = probe.locked
+            content = file.read()
+            path.unlink()
+            path.write_text(content)
+        problem = examine(probe, "node")
+    assert problem is not None
+    assert "does not honour flock" in problem

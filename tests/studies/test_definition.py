@@ -1,0 +1,164 @@
+"""Study files are read strictly: what does not belong is named, with what was probably meant."""
+
+import math
+import subprocess
+import sys
+
+import pytest
+
+from proxrl import cli
+from proxrl.errors import UserError
+from proxrl.studies.definition import BUILT_IN, DATA, load, parse
+
+SMALL = """
+title = "small"
+
+[variants.dqn]
+preset = "dqn"
+"""
+
+
+def test_every_file_in_the_package_is_a_study_that_can_be_read() -> None:
+    there = {path.name.removesuffix(".toml") for path in DATA.iterdir()}
+    assert there - {"scales", "games"} == set(BUILT_IN)
+    for name in BUILT_IN:
+        assert list(load(name).scales) == ["smoke", "session", "laptop", "paper"]
+
+
+def test_a_grid_is_one_variant_for_each_point_with_its_values_in_the_name() -> None:
+    study = parse(
+        "mine",
+        SMALL
+        + """
+[variants.p]
+preset = "dqn-pro"
+target.rule = "polyak"
+grid.target.tau = [0.5, 0.25]
+grid.proximal.c = [1, inf]
+""",
+    )
+    by_name = {variant.name: variant.settings for variant in study.variants}
+    assert by_name["p-tau-0.5-c-1"] == {
+        "target.rule": "polyak",
+        "target.tau": 0.5,
+        "proximal.c": 1.0,
+    }
+    assert by_name["p-tau-0.25-c-inf"]["proximal.c"] == math.inf
+    assert len(by_name) == 5
+
+
+def test_a_scale_of_ones_own_and_a_change_to_a_usual_one() -> None:
+    study = parse(
+        "mine",
+        SMALL
+        + """
+[scales.session]
+seeds = [7]
+replay.capacity = 5_000
+
+[scales.pole]
+env = "{game}"
+games = ["CartPole-v1"]
+seeds = [0]
+steps = 1_000
+""",
+    )
+    session = study.scales["session"]
+    assert (session.seeds, session.steps) == ((7,), 500_000), "what is not said stays as usual"
+    assert session.settings["replay.capacity"] == 5_000
+    assert session.settings["threads"] == 1
+    assert study.scales["pole"].games == ("CartPole-v1",)
+
+
+MISTAKES = [
+    ("titel = 1", "unknown key titel; did you mean title?"),
+    ("[variants.x]\npreset = 'dqn'", "title is missing"),
+    ("title = 'x'", "either [variants.NAME] tables or a [plan]"),
+    (SMALL + "plan.seeds = 3", "unknown key plan"),  # it belongs to the variant's table here
+    ("title = 'x'\nplan.sedes = 3", "unknown key sedes in [plan]; did you mean seeds?"),
+    ("title = 'x'\nplan.seeds = 'many'", "plan.seeds = 'many' cannot be: it must be a whole"),
+    (SMALL + "proximal.cc = 1", "variants.dqn: unknown key proximal.cc; did you mean proximal.c?"),
+    (SMALL + "seed = 3", "seed is not a variant's"),
+    (SMALL + "target.period = 'long'", "target.period = 'long' cannot be: it must be a whole"),
+    (SMALL + "target.period = 1.5", "it must be a whole number"),
+    (SMALL + "target.rule = 'sometimes'", "it must be periodic or polyak"),
+    (SMALL + "learner.double = 1", "it must be true or false"),
+    (SMALL + "target = 3", "unknown key target"),
+    (SMALL + "network.hidden = [1, 'x']", "it must be a list, each a whole number"),
+    (SMALL + "grid.target.period = 5", "grid.target.period must be a list"),
+    (SMALL + "[variants.'a/b']\npreset = 'dqn'", "cannot name a folder"),
+    ("title = 'x'\n[variants.a]\npreset = 'dqm'", "unknown preset dqm; did you mean dqn?"),
+    ("title = 'x'\n[variants.a]\ngrid.x = [1]", "preset is missing"),
+    ("title = 'x'\nvariants.a = 3", "variants.a is no table"),
+    (SMALL + "[scales.smoke]\ngames = ['Brekout']", "unknown game Brekout; did you mean Breakout?"),
+    (SMALL + "[scales.smoke]\ngames = []", "games must be a list of names or"),
+    (SMALL + "[scales.smoke]\nseeds = [0, 0]", "named twice"),
+    (SMALL + "[scales.smoke]\nseeds = 3", "seeds must be a list of whole numbers"),
+    (SMALL + "[scales.smoke]\nstep = 3", "scales.smoke: unknown key step; did you mean steps?"),
+    (SMALL + "[scales.smoke]\nenv = 'CartPole-v1'", "must say where the game goes"),
+    (SMALL + "[scales.new]\nenv = '{game}'", "scales.new: games must be a list"),
+    (SMALL + "[variants.dqn]", "is not TOML"),
+    ("written_for = 'atary'\n" + SMALL, "did you mean atari?"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MISTAKES)
+def test_a_mistake_in_a_file_is_named_with_the_nearest(text: str, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse("mine", text)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("mine.toml")
+    assert "\n" not in str(caught.value)
+
+
+COMMANDS = [
+    (["study"], "say which study, first: pmpi"),
+    (["study", "mian"], "unknown study mian; did you mean main?"),
+    (["study", "nowhere.toml"], "cannot read nowhere.toml: No such file"),
+    (["study", "main", "--scale", "lapto"], "unknown scale lapto; did you mean laptop?"),
+    (["study", "main", "--games", "Brekout"], "Brekout is no game of main at scale session"),
+    (["study", "main", "--seeds", "9"], "9 is no seed of main at scale session: choose from 0, 1"),
+    (["study", "main", "--only", "dqn-por"], "did you mean dqn-pro?"),
+    (["study", "main", "--jobs", "0"], "at least 1"),
+    (["study", "main", "--gpus", "1"], "for --executor ray"),
+    (["study", "main", "--sacle", "smoke"], "did you mean --scale?"),
+    (["study", "pmpi", "--games", "Pong"], "it has no runs"),
+    (["study", "main", "--folder", "/dev/null/x", "--scale", "smoke"], "cannot write in /dev/null"),
+    (
+        ["study", "main", "--executor", "ray", "--address", "127.0.0.1:1", "--scale", "smoke"],
+        "no Ray cluster at --address 127.0.0.1:1",
+    ),
+    (
+        ["study", "main", "--executor", "ray", "--address", "ray://x:1", "--scale", "smoke"],
+        "run this command on a node",
+    ),
+    (
+        ["study", "main", "--executor", "ray", "--address", "there", "--scale", "smoke"],
+        "say auto or HOST:PORT",
+    ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), COMMANDS)
+def test_a_mistake_on_the_command_line_is_one_line_and_exit_2(
+    arguments: list[str],
+    message: str,
+    tmp_path: object,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(str(tmp_path))
+    with pytest.raises(SystemExit) as left:
+        cli.main(arguments)
+    error = capsys.readouterr().err.strip()
+    assert left.value.code == 2, error
+    assert message in error
+    assert "\n" not in error
+
+
+def test_help_and_list_need_no_torch() -> None:
+    code = "import sys, proxrl.cli as c\nc.main(['study', '--list'])\n"
+    code += "assert 'torch' not in sys.modules and 'ray' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1,100" in done.stdout

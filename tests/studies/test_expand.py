@@ -1,0 +1,158 @@
+"""The built-in studies against the paper: which runs, how many, with which settings."""
+
+from pathlib import Path
+
+import pytest
+
+from proxrl.config import differences, flatten
+from proxrl.errors import UserError
+from proxrl.studies.definition import BUILT_IN, load
+from proxrl.studies.expand import Job, expand
+from proxrl.studies.scaling import carried_over
+from proxrl.training import presets
+
+
+def jobs_of(name: str, scale: str, **narrow: object) -> list[Job]:
+    study = load(name)
+    return expand(study, study.scales[scale], Path("runs"), **narrow)  # type: ignore[arg-type]
+
+
+def of_variant(name: str, scale: str) -> dict[str, Job]:
+    return {job.variant: job for job in jobs_of(name, scale)}
+
+
+PAPER = {  # variants x games x 5 seeds
+    "tune-c": (12, 6),
+    "main": (4, 55),
+    "distance": (2, 4),
+    "period": (5, 4),
+    "polyak": (5, 4),
+    "anneal": (4, 4),
+    "larger-c": (3, 8),
+    "value-space": (5, 8),
+}
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_at_paper_scale_every_study_has_the_papers_size(name: str) -> None:
+    variants, games = PAPER[name]
+    jobs = jobs_of(name, "paper")
+    assert len({job.variant for job in jobs}) == variants
+    assert len({job.game for job in jobs}) == games
+    assert {job.seed for job in jobs} == {0, 1, 2, 3, 4}, "Table 1"
+    assert len(jobs) == variants * games * 5 == len({job.folder for job in jobs})
+    assert all(job.config.steps * job.config.protocol.frame_skip == 120_000_000 for job in jobs)
+
+
+def test_main_is_eleven_hundred_runs_of_the_presets_themselves() -> None:
+    jobs = jobs_of("main", "paper")
+    assert len(jobs) == 55 * 4 * 5 == 1_100
+    for job in jobs:
+        preset = presets.make(job.variant, job.config.env)
+        allowed = {"seed", "threads", "logging.tensorboard"}
+        assert set(differences(job.config, preset)) <= allowed
+
+
+def test_games_that_the_paper_names() -> None:
+    games = {name: {job.game for job in jobs_of(name, "paper")} for name in PAPER}
+    assert games["anneal"] == {"NameThisGame", "Zaxxon", "BattleZone", "Assault"}
+    first, second = {"WizardOfWor", "Gopher", "Boxing", "BeamRider"}, {"Asterix", "Breakout"}
+    assert games["value-space"] == first | second | {"Gravitar", "SpaceInvaders"}
+    assert all(chosen <= games["main"] for chosen in games.values())
+
+
+def test_settings_that_the_paper_names() -> None:
+    period = of_variant("period", "paper")
+    assert [period[f"dqn-period-{n}"].config.target.period for n in (2000, 4000, 8000, 12000)] == [
+        2000,
+        4000,
+        8000,
+        12000,
+    ]
+    assert period["dqn-pro"].config.c == 0.2
+    polyak = of_variant("polyak", "paper")
+    for tau in ("0.05", "0.005", "0.0005"):
+        target = polyak[f"dqn-polyak-tau-{tau}"].config.target
+        assert (target.rule, target.tau) == ("polyak", float(tau))
+    larger = of_variant("larger-c", "paper")
+    assert [larger[f"rainbow-pro-c-{c}"].config.c for c in (0.05, 0.1)] == [0.05, 0.1]
+    values = of_variant("value-space", "paper")
+    rules = {name: job.config.proximal for name, job in values.items() if "values" in name}
+    assert {rule.rule for rule in rules.values()} == {"values"}
+    assert rules["dqn-values-all-actions"].actions == "all"
+    assert rules["dqn-values-own-batch"].own_batch
+
+
+def test_on_minatar_updates_per_sync_and_kappa_keep_the_papers_ratios() -> None:
+    """The paper's DQN syncs every 2,000 updates, MinAtar's preset every 250: an eighth."""
+    period = of_variant("period", "session")
+    updates = {name: job.config.updates_per_sync for name, job in period.items()}
+    assert updates == {
+        "dqn-period-2000": 62,  # 62.5, to whole updates
+        "dqn-period-4000": 125,
+        "dqn-period-8000": 250,
+        "dqn-period-12000": 375,
+        "dqn-pro": 250,
+    }
+    assert period["dqn-period-8000"].config.target == presets.MINATAR.target
+    for here, there in zip(jobs_of("polyak", "session"), jobs_of("polyak", "paper"), strict=False):
+        if here.config.target.rule == "polyak":
+            assert here.config.target.tau * 250 == pytest.approx(there.config.target.tau * 2_000)
+    for name in ("tune-c", "larger-c", "main", "period"):
+        small, large = of_variant(name, "session"), of_variant(name, "paper")
+        for variant, job in small.items():
+            if job.config.updates_per_sync == 62:
+                continue
+            assert job.config.pull_per_sync == pytest.approx(large[variant].config.pull_per_sync)
+    anneal = of_variant("anneal", "session")["dqn-anneal-tenth"].config.learner
+    assert anneal.annealed_rate == pytest.approx(anneal.learning_rate / 10)
+
+
+def test_what_is_carried_over_meets_the_preset_exactly() -> None:
+    """0.2 on Atari is 0.0625 on MinAtar, to the bit: it is the preset's own DQN Pro."""
+    tuned = of_variant("tune-c", "session")
+    assert tuned["dqn-pro-c-0.2"].config.c == presets.make("dqn-pro", "MinAtar/Asterix-v1").c
+    assert tuned["rainbow-pro-c-0.05"].config.c == 0.025
+    values = {"proximal.rule": "values", "proximal.c": 1.0}
+    assert carried_over(values, "dqn", "atari", "MinAtar/Asterix-v1") == values
+
+
+def test_classic_control_is_carried_over_by_the_same_rule() -> None:
+    carried = carried_over(
+        {"target.period": 4_000, "target.tau": 0.0005, "proximal.c": 0.2},
+        "dqn-pro",
+        "atari",
+        "CartPole-v1",
+    )
+    assert carried == {"target.period": 128, "target.tau": 0.0078125, "proximal.c": 0.064}
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "pmpi"])
+@pytest.mark.parametrize("scale", ["smoke", "session", "laptop", "paper"])
+def test_every_run_is_one_of_a_kind_with_its_threads_said(name: str, scale: str) -> None:
+    jobs = jobs_of(name, scale)
+    assert len({job.config for job in jobs}) == len(jobs), "no variant is another by accident"
+    assert {job.config.threads for job in jobs} == {1}, "part of the bits: not the machine's to say"
+    protocol = [
+        {k: v for k, v in flatten(job.config).items() if k.startswith(("protocol", "evaluation"))}
+        for job in jobs
+    ]
+    assert all(one == protocol[0] for one in protocol), "one report can hold them all"
+
+
+def test_narrowing_keeps_the_order_and_refuses_what_is_not_there() -> None:
+    jobs = jobs_of("main", "session", games=["Breakout"], seeds=[2, 0], only=["rainbow", "dqn"])
+    assert [job.name for job in jobs] == [
+        "dqn/Breakout/seed0",
+        "rainbow/Breakout/seed0",
+        "dqn/Breakout/seed2",
+        "rainbow/Breakout/seed2",
+    ]
+    assert jobs[0].folder == Path("runs/dqn/Breakout/seed0")
+    with pytest.raises(UserError, match="Pong is no game of main at scale session"):
+        jobs_of("main", "session", games=["Pong"])
+
+
+def test_the_smaller_scales_of_main() -> None:
+    assert len(jobs_of("main", "session")) == 4 * 2 * 3
+    assert len(jobs_of("main", "laptop")) == 4 * 5 * 5
