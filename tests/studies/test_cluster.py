@@ -30,7 +30,9 @@ def cluster() -> Iterator[Any]:
     outside address, so the loopback address here is another one)."""
     patience = pytest.MonkeyPatch()
     patience.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    patience.setenv("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "600")  # on a busy machine it needs them
+    for limit in ("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "RAY_raylet_start_wait_time_s"):
+        patience.setenv(limit, "600")  # a busy machine needs more than Ray's half minute
+    patience.setenv("RAY_agent_register_timeout_ms", "600000")
     from ray.cluster_utils import Cluster
 
     node = {

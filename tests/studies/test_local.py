@@ -251,7 +251,7 @@ class Scripted:
     """An executor whose runs end as a list says; a checkpoint may appear before each end."""
 
     def __init__(self, ends: list[tuple[str, int]]) -> None:
-        self.ends, self.started = list(ends), 0
+        self.ends, self.started, self.at_once = list(ends), 0, 1
 
     def has_room(self, job: Job) -> bool:
         return True

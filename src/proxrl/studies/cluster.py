@@ -14,7 +14,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,8 @@ from proxrl import __version__
 from proxrl.config import from_json, to_json
 from proxrl.errors import UserError
 from proxrl.studies.expand import Job
-from proxrl.studies.local import reason_of
-from proxrl.studies.process import End, meaning, start
-from proxrl.studies.storage import answered, examine, probing
+from proxrl.studies.process import End, meaning, reason_of, start
+from proxrl.studies.storage import Probe, answered, examine, probing
 
 if TYPE_CHECKING:
     from proxrl.training.preflight import Preflight
@@ -65,7 +64,7 @@ class Cluster:
                 f"{self._memory / 1e9:.1f} GB of memory"
             )
 
-    def require_storage(self, folder: Path, say: Callable[[str], None]) -> None:
+    def require_storage(self, folder: Path) -> None:
         """A `UserError` if a node does not share the folder as it must (storage.py)."""
         strategies = importlib.import_module("ray.util.scheduling_strategies")
         nodes = [node["NodeID"] for node in self._nodes()]
@@ -83,7 +82,7 @@ class Cluster:
                 found = self._ray.get(answers, timeout=PROBE_SECONDS)
             except self._ray.exceptions.RayError as error:
                 raise UserError(f"the cluster's nodes cannot be asked: {_brief(error)}") from None
-            problems = [problem for problem, _, _ in found if problem]
+            problems = [problem for problem, _ in found if problem]
             problems += [
                 f"what node {node} writes into {folder} is not seen here"
                 for node in nodes
@@ -91,23 +90,26 @@ class Cluster:
             ]
         if problems:
             raise UserError(problems[0])
-        versions = {version for _, version, _ in found} | {__version__}
+        versions = {version for _, version in found} | {__version__}
         if len(versions) > 1:
             raise UserError(f"the cluster has several versions of proxrl: {sorted(versions)}")
-        models = {model for _, _, model in found}
-        if len(models) > 1:
-            say(f"the nodes have {len(models)} CPU models: same bits only on the same model")
 
     # ------------------------------------------------------------------------------- as executor
 
-    def has_room(self, job: Job) -> bool:
-        now = time.monotonic()
+    @property
+    def at_once(self) -> int:
+        """Runs that all nodes have room for; asked again every few seconds, for nodes come and
+        go."""
         if self._max_jobs is not None:
-            return len(self._tasks) < self._max_jobs
+            return self._max_jobs
+        now = time.monotonic()
         if now >= self._capacity[0]:
             room = sum(self._room_on(node) for node in self._nodes())
             self._capacity = (now + CAPACITY_SECONDS, max(1, room))
-        return len(self._tasks) < self._capacity[1]
+        return self._capacity[1]
+
+    def has_room(self, job: Job) -> bool:
+        return len(self._tasks) < self.at_once
 
     def start(self, job: Job) -> None:
         task = self._task.options(
@@ -218,9 +220,6 @@ def _run(config: str, folder: str, home: str) -> int:
             process.wait()
 
 
-def _examine(probe: tuple[str, str], node: str) -> tuple[str | None, str, str]:
-    """A task: what is wrong with the folder here, proxrl's version, the CPU model."""
-    from proxrl.studies.storage import Probe
-    from proxrl.training.machine import cpu_model
-
-    return examine(Probe(*probe), node), __version__, cpu_model()
+def _examine(probe: tuple[str, str], node: str) -> tuple[str | None, str]:
+    """A task: what is wrong with the folder here, and proxrl's version."""
+    return examine(Probe(*probe), node), __version__

@@ -95,7 +95,7 @@ def run(options: StudyOptions) -> None:
         require_cluster(options.address)
         if any(job.config.threads == 0 for job in jobs):
             raise UserError(f"say threads in scales.{scale.name}: on a cluster no node may decide")
-    with opened(folder, study, scale), _sigterm_as_interrupt():
+    with opened(folder, study, scale):
         board = _conducted(console, study, scale, jobs, folder, options)
         _finish(console, board, folder, options.export)
 
@@ -112,9 +112,8 @@ def _conducted(
     from proxrl.studies.adopt import adopt
     from proxrl.studies.board import Board
     from proxrl.studies.conduct import conduct
-    from proxrl.studies.estimate import needs_of, require_disk, runs_at_once
+    from proxrl.studies.estimate import needs_of, require_disk
     from proxrl.studies.table import Show, summary
-    from proxrl.training.machine import available_cores
 
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False)
@@ -127,18 +126,14 @@ def _conducted(
         say(f"all {len(jobs)} runs in {folder} are done")
         return board
     needs = needs_of([entry.job for entry in board.of("waiting")], folder, calibrate=False)
-    cores = available_cores()
-    at_once = (
-        runs_at_once(jobs, needs, cores, options.jobs)
-        if options.executor == "local"
-        else options.jobs or len(jobs)
+    executor, close = _executor(
+        options, [entry.job for entry in board.of("waiting")], needs, folder
     )
-    require_disk(board, needs, at_once, folder)
-    executor, close = _executor(options, jobs, needs, folder, cores, at_once, say)
     title = f"{study.name} at scale {scale.name}: {study.title}"
     say(f"{title}\n{summary(board)}; in {folder}")
     try:
-        with Show(title) as show:
+        require_disk(board, needs, executor.at_once, folder)
+        with Show(title) as show, _sigterm_as_interrupt():
             conduct(board, executor, show)
     except KeyboardInterrupt as stopped:
         said = KeyboardInterrupt(f"stopped: {summary(board)}; the same command continues it")
@@ -150,23 +145,21 @@ def _conducted(
 
 
 def _executor(
-    options: StudyOptions,
-    jobs: list[Job],
-    needs: "dict[str, Preflight]",
-    folder: Path,
-    cores: int,
-    at_once: int,
-    say: Callable[[str], None],
+    options: StudyOptions, jobs: list[Job], needs: "dict[str, Preflight]", folder: Path
 ) -> "tuple[Executor, Callable[[], None]]":
+    """Where the runs will run, and what lets go of it."""
     if options.executor == "local":
+        from proxrl.studies.estimate import runs_at_once
         from proxrl.studies.local import Local
+        from proxrl.training.machine import available_cores
 
-        return Local(cores, at_once), lambda: None
+        cores = available_cores()
+        return Local(cores, runs_at_once(jobs, needs, cores, options.jobs)), lambda: None
     from proxrl.studies.cluster import Cluster
 
     cluster = Cluster(options.address, jobs, needs, options.gpus, options.jobs)
     cluster.require_nodes()
-    cluster.require_storage(folder, say)
+    cluster.require_storage(folder)
     return cluster, cluster.close
 
 

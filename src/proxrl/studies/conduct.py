@@ -3,6 +3,7 @@
 An executor knows how to run one run somewhere; everything else is the same for all of them.
 """
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -16,8 +17,10 @@ MAX_CRASHES = 2  # in a row, without a newer checkpoint: then the run has failed
 
 
 class Executor(Protocol):
-    """Where runs run."""
+    """Where runs run; `at_once` at most."""
 
+    @property
+    def at_once(self) -> int: ...
     def has_room(self, job: Job) -> bool: ...
     def start(self, job: Job) -> None: ...
     def ended(self) -> Sequence[tuple[Job, End, str]]:
@@ -88,4 +91,4 @@ def _settle(entry: Entry, end: End, reason: str) -> str:
 def _why(entry: Entry, reason: str) -> str:
     """The last line of the run's log without its time; else what the executor knows."""
     lines = last_lines(entry.job.folder, 1)
-    return " ".join(lines[0].split(" ")[2:]) if lines else reason
+    return re.sub(r"^[\d-]{10} [\d:]{8} ", "", lines[0]) if lines else reason

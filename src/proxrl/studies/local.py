@@ -11,7 +11,7 @@ from proxrl.errors import RunFailed
 from proxrl.studies.board import Board, Entry, require_same
 from proxrl.studies.conduct import conduct
 from proxrl.studies.expand import Job
-from proxrl.studies.process import End, meaning, start
+from proxrl.studies.process import End, meaning, reason_of, start
 
 LOOK_SECONDS = 0.5
 
@@ -20,13 +20,13 @@ class Local:
     """An executor: a run's threads each have a core; `max_jobs` runs at most."""
 
     def __init__(self, cores: int, max_jobs: int) -> None:
-        self._cores, self._max_jobs = cores, max_jobs
+        self._cores, self.at_once = cores, max_jobs
         self._processes: dict[Job, Popen[bytes]] = {}
 
     def has_room(self, job: Job) -> bool:
         running = list(self._processes)
         busy = sum(_threads(one, self._cores) for one in running)
-        fits = busy + _threads(job, self._cores) <= self._cores and len(running) < self._max_jobs
+        fits = busy + _threads(job, self._cores) <= self._cores and len(running) < self.at_once
         return fits or not running
 
     def start(self, job: Job) -> None:
@@ -55,10 +55,6 @@ class Local:
                 process.kill()
                 process.wait()
         self._processes.clear()
-
-
-def reason_of(code: int) -> str:
-    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
 
 
 def _threads(job: Job, cores: int) -> int:

@@ -48,6 +48,10 @@ def meaning(code: int) -> End:
     return {0: "finished", 143: "stopped", -15: "stopped"}.get(code, "crashed")  # type: ignore[return-value]
 
 
+def reason_of(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
 def last_lines(folder: Path, number: int = 5) -> list[str]:
     """The end of a run's log."""
     try:

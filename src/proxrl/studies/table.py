@@ -93,13 +93,12 @@ def _picture(title: str, board: Board) -> Group:
         rows.append(None)
     for variant in rows:
         counts = board.counts(variant)
-        rates = [board.rate(one) for one in board.variants] if variant is None else []
-        rate = board.rate(variant) if variant is not None else None
+        rate = None if variant is None else board.rate(variant)
         table.add_row(
             "all" if variant is None else variant,
             *(str(counts[state] or "") for state in STATES),
             ProgressBar(total=1.0, completed=board.share_done(variant), width=24),
-            "" if rates or rate is None else f"{rate:,.0f}",
+            "" if rate is None else f"{rate:,.0f}",
             end_section=variant is not None and variant == board.variants[-1],
         )
     running = board.of("running")
