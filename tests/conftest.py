@@ -1,5 +1,12 @@
-"""One thread of torch per test process: tests run side by side, and small networks gain nothing."""
+"""What every test process needs, before anything else is imported."""
 
 import os
+import signal
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; child processes inherit
+# One thread of torch each: tests run side by side, and small networks gain nothing from more.
+# Child processes inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Started in the background, a shell has SIGINT ignored, and children would inherit that too: tests
+# that interrupt them need it to mean something.
+signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -90,7 +90,7 @@ def test_what_goes_wrong_in_the_background_is_raised_in_front(
 ) -> None:
     writer = Checkpointer(tmp_path)
 
-    def full(*_: object) -> None:
+    def full(*_: object, **words: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(checkpoint, "write", full)
