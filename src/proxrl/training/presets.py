@@ -5,7 +5,8 @@ an agent and its `-pro` twin differ in one value: `proximal.c`.
 
 Atari is the paper's Table 1. MinAtar follows Dopamine's MinAtar settings (Ceron & Castro 2021).
 c for MinAtar and classic control is chosen so that the pull per sync kappa is the paper's when its
-period counts agent steps: 1 for DQN Pro, 2.5 for Rainbow Pro (docs/fidelity.md, 10).
+period counts agent steps: 1 for DQN Pro, 2.5 for Rainbow Pro. On MinAtar that is too strong for
+Rainbow Pro, whose kappa is 0.25 there (docs/fidelity.md, 10).
 """
 
 from dataclasses import replace
@@ -127,9 +128,9 @@ AGENTS: dict[str, Settings] = {
     "dqn": DQN,
     "dqn-pro": _pro(DQN, atari=0.2, minatar=0.0625, classic=0.064),
     "rainbow": RAINBOW,
-    "rainbow-pro": _pro(RAINBOW, atari=0.05, minatar=0.025, classic=0.0256),
+    "rainbow-pro": _pro(RAINBOW, atari=0.05, minatar=0.25, classic=0.0256),
     "rainbow-full": FULL,
-    "rainbow-full-pro": _pro(FULL, atari=0.05, minatar=0.025, classic=0.0256),
+    "rainbow-full-pro": _pro(FULL, atari=0.05, minatar=0.25, classic=0.0256),
 }
 
 
