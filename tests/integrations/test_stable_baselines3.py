@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,21 @@ def test_it_is_the_plain_algorithm_with_a_pull_before_each_step(
 
 
 def test_a_schedule_moves_the_pull_with_the_step() -> None:
-    model = make(DQNPro, c=0.05, learning_rate=lambda remaining: 1e-3 * remaining)
-    model.learn(300)
-    assert model.proximal.param_groups[0]["lr"] < 1e-4
+    """The oracle hooks the pull with the *current* rate into plain SB3's optimizer."""
+
+    def schedule(remaining: float) -> float:
+        return 1e-3 * remaining
+
+    oracle = make(DQN, learning_rate=schedule)
+    groups = oracle.policy.optimizer.param_groups
+    online, target = list(groups[0]["params"]), list(oracle.q_net_target.parameters())
+    oracle.policy.optimizer.register_step_pre_hook(
+        lambda *_: pull_(online, target, groups[0]["lr"] / 0.05)
+    )
+    oracle.learn(300)
+    model = make(DQNPro, c=0.05, learning_rate=schedule).learn(300)
+    assert groups[0]["lr"] < 1e-4
+    assert torch.equal(weights(oracle), weights(model))
     with pytest.raises(ValueError, match="overshoot"):
         make(DQNPro, c=0.05, learning_rate=lambda remaining: 0.1 * remaining)
 
@@ -91,8 +104,53 @@ def test_polyak_targets_are_an_anchor_like_any_other() -> None:
 def test_a_target_network_that_is_replaced_is_followed() -> None:
     model = make(DQNPro, c=0.05)
     model.learn(100)
-    model.q_net_target = copy.deepcopy(model.q_net)
+    assert model.proximal.distance() > 0.0
+    model.policy.q_net_target = copy.deepcopy(model.q_net).requires_grad_(False)
     assert model.proximal.distance() == 0.0
+
+
+def test_c_may_be_changed_while_training_and_is_saved(tmp_path: Path) -> None:
+    model = make(DQNPro, pull_per_sync=1.0).learn(100)
+    model.c = 0.5
+    assert model.proximal.c == 0.5
+    model.save(tmp_path / "model")
+    assert DQNPro.load(tmp_path / "model").proximal.c == 0.5
+    with pytest.raises(ValueError, match="overshoot"):
+        model.c = 1e-6
+
+
+def test_loading_takes_one_way_to_say_c(tmp_path: Path) -> None:
+    make(DQNPro, c=0.05).save(tmp_path / "model")
+    with pytest.raises(ValueError, match="not both"):
+        DQNPro.load(tmp_path / "model", c=0.5, pull_per_sync=1.0)
+    assert DQNPro.load(tmp_path / "model", c=0.5).proximal.c == 0.5
+    assert DQNPro.load(tmp_path / "model", pull_per_sync=1.0).c == pytest.approx(1e-3 * 100)
+
+
+def test_the_distance_has_no_value_before_the_first_sync_and_survives_a_file(
+    tmp_path: Path,
+) -> None:
+    model = make(DQNPro, c=0.05).learn(90)
+    assert model.target_distance is None
+    model.learn(90, reset_num_timesteps=False)
+    assert model.target_distance > 0.0
+    model.save(tmp_path / "model")
+    assert DQNPro.load(tmp_path / "model").target_distance == model.target_distance
+
+
+def test_a_copy_of_the_policy_does_not_drag_the_model_along() -> None:
+    plain, pro = make(DQN), make(DQNPro, c=0.05)
+    sizes = [len(pickle.dumps(model.policy)) for model in (plain, pro)]
+    assert sizes[1] < 1.2 * sizes[0]
+    twin = copy.deepcopy(pro.policy)
+    nn.init.zeros_(next(twin.q_net_target.parameters()))
+    assert twin.optimizer.distance() > 0.0
+    assert pro.proximal.distance() == 0.0
+
+
+def test_kappa_that_cannot_be_said_names_what_is_open() -> None:
+    with pytest.raises(ValueError, match=r"learning rate of 0 .* say c"):
+        make(DQNPro, pull_per_sync=1.0, learning_rate=lambda remaining: 1e-3 * (1 - remaining))
 
 
 # ------------------------------------------------------------------------------------- settings

@@ -264,3 +264,35 @@ def test_step_hooks_see_the_step() -> None:
     w.grad = torch.zeros(2)
     optimizer.step()
     assert seen == [pytest.approx(0.9)]
+
+
+def test_a_proximal_around_a_proximal_is_refused() -> None:
+    inner = Proximal(torch.optim.SGD([one_weight()], lr=0.1), [torch.zeros(2)], c=1.0)
+    with pytest.raises(ValueError, match="pull twice"):
+        Proximal(inner, [torch.zeros(2)], c=1.0)
+
+
+@pytest.mark.parametrize("rate", [-0.1, float("nan")])
+def test_a_learning_rate_that_is_none_is_refused_before_anything_moves(rate: float) -> None:
+    w = one_weight()
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0)
+    optimizer.param_groups[0]["lr"] = rate
+    w.grad = torch.ones(2)
+    with pytest.raises(ValueError, match="must not be negative"):
+        optimizer.step()
+    assert w.tolist() == [1.0, 1.0]
+
+
+def test_a_state_with_an_impossible_c_is_refused() -> None:
+    optimizer = Proximal(torch.optim.SGD([one_weight()], lr=0.1), [torch.zeros(2)], c=1.0)
+    with pytest.raises(ValueError, match="positive"):
+        optimizer.load_state_dict({**optimizer.state_dict(), "proximal_c": -3.0})
+    assert optimizer.c == 1.0
+
+
+def test_a_shared_trunk_that_is_thawed_is_noticed() -> None:
+    trunk = torch.ones(2)
+    optimizer = Proximal(torch.optim.SGD([trunk], lr=0.1), [trunk], c=1.0)
+    trunk.requires_grad_(True)
+    with pytest.raises(ValueError, match="trained by this optimizer"):
+        optimizer.distance()

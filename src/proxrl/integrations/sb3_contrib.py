@@ -7,6 +7,7 @@ The paper has no such agent: its c-tilde values were not tuned for this loss.
 
 from proxrl.integrations.versions import require
 
+require("stable-baselines3")
 require("sb3-contrib")
 
 from sb3_contrib import QRDQN  # noqa: E402

@@ -13,6 +13,7 @@ Besides DQN's own values it logs `train/target_distance`, ||w - theta||: just be
 (the size of that target update), or for Polyak targets at the time of logging.
 """
 
+import functools
 import math
 from typing import Any, ClassVar, Self
 
@@ -23,9 +24,8 @@ require("stable-baselines3")
 from stable_baselines3 import DQN  # noqa: E402
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm  # noqa: E402
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit  # noqa: E402
-from torch import nn  # noqa: E402
 
-from proxrl.proximal import Proximal, c_from_pull_per_sync  # noqa: E402
+from proxrl.proximal import Proximal, c_from_pull_per_sync, pull_strength  # noqa: E402
 
 PAPER_PULL_PER_SYNC = 1.0
 
@@ -56,10 +56,15 @@ def calls_per_sync(model: Any) -> int:
     return calls
 
 
+def _not_both(c: float | None, pull_per_sync: float | None) -> None:
+    if c is not None and pull_per_sync is not None:
+        raise ValueError(f"say c = {c} or pull_per_sync = {pull_per_sync}, not both")
+
+
 class ProximalTerm(OffPolicyAlgorithm):
     """What DQN and QRDQN gain; mixed in before the one or the other."""
 
-    target_network: ClassVar[str]  # the attribute that holds it
+    target_network: ClassVar[str]  # the policy's attribute that holds it
     _n_calls: int  # of env.step, counted by SB3
 
     def __init__(
@@ -69,14 +74,24 @@ class ProximalTerm(OffPolicyAlgorithm):
         pull_per_sync: float | None = None,
         **kwargs: Any,
     ) -> None:
-        if c is not None and pull_per_sync is not None:
-            raise ValueError(f"say c = {c} or pull_per_sync = {pull_per_sync}, not both")
+        _not_both(c, pull_per_sync)
         if c is None and pull_per_sync is None:
             pull_per_sync = PAPER_PULL_PER_SYNC
         self.pull_per_sync = pull_per_sync
-        self.c = math.inf if c is None else c
-        self.target_distance = 0.0
+        self._c = math.inf if c is None else c
+        self.target_distance: float | None = None  # before the first sync it has no size
         super().__init__(*args, **kwargs)
+
+    @property
+    def c(self) -> float:
+        """The paper's c-tilde in force; it may be changed while training."""
+        return self._c
+
+    @c.setter
+    def c(self, value: float) -> None:
+        pull_strength(self.lr_schedule(1.0), value)
+        self._c, self.pull_per_sync = value, None
+        self.proximal.c = value
 
     @property
     def proximal(self) -> Proximal:
@@ -89,35 +104,37 @@ class ProximalTerm(OffPolicyAlgorithm):
         super()._setup_model()
         if self.pull_per_sync is not None:
             rate = self.lr_schedule(1.0)
-            self.c = c_from_pull_per_sync(self.pull_per_sync, rate, updates_per_sync(self))
-        self.policy.optimizer = Proximal(self.policy.optimizer, self._anchor, self.c)
-        self.target_distance = self.proximal.distance()  # a misfit shows now, not while training
-
-    def _anchor(self) -> nn.Module:
-        network: nn.Module = getattr(self, self.target_network)
-        return network.requires_grad_(False)  # SB3 never trains it, but leaves it so
+            self._c = c_from_pull_per_sync(self.pull_per_sync, rate, updates_per_sync(self))
+        getattr(self.policy, self.target_network).requires_grad_(False)  # SB3 never trains it
+        # The policy's own: a copy or a pickle of the policy must not drag the model along.
+        anchor = functools.partial(getattr, self.policy, self.target_network)
+        self.policy.optimizer = Proximal(self.policy.optimizer, anchor, self._c)
+        self.proximal.distance()  # a misfit shows now, not while training
 
     def _on_step(self) -> None:
         if self.tau == 1.0 and (self._n_calls + 1) % calls_per_sync(self) == 0:
-            self.target_distance = self.proximal.distance()  # the sync comes in the next line
+            self.target_distance = self.proximal.distance()  # the sync comes in the last line
+            self.logger.record("train/target_distance", self.target_distance)
         super()._on_step()
 
     def dump_logs(self) -> None:
         if self.tau != 1.0:
             self.target_distance = self.proximal.distance()
-        self.logger.record("train/target_distance", self.target_distance)
+        if self.target_distance is not None:
+            self.logger.record("train/target_distance", self.target_distance)
         super().dump_logs()
 
     def set_parameters(self, *args: Any, **kwargs: Any) -> None:
         super().set_parameters(*args, **kwargs)
-        self.proximal.c = self.c  # a setting of this model, not of the weights it was given
+        self.proximal.c = self._c  # a setting of this model, not of the weights it was given
 
     @classmethod
     def load(cls, *args: Any, **kwargs: Any) -> Self:
         """SB3's; `c` or `pull_per_sync` given here replaces what the file says of either."""
-        for given, other in (("c", "pull_per_sync"), ("pull_per_sync", "c")):
-            if kwargs.get(given) is not None:
-                kwargs.setdefault(other, None)
+        c, pull_per_sync = kwargs.pop("c", None), kwargs.pop("pull_per_sync", None)
+        _not_both(c, pull_per_sync)
+        if c is not None or pull_per_sync is not None:
+            kwargs |= {"_c": c, "pull_per_sync": pull_per_sync}
         return super().load(*args, **kwargs)
 
 

@@ -28,7 +28,7 @@ from tianshou.algorithm.modelfree.reinforce import (  # noqa: E402
 )
 from torch import Tensor  # noqa: E402
 
-from proxrl.proximal import Proximal, c_from_pull_per_sync  # noqa: E402
+from proxrl.proximal import Proximal, c_from_pull_per_sync, pull_strength  # noqa: E402
 
 
 @dataclass(kw_only=True)
@@ -66,10 +66,20 @@ class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
             kappa = self.paper_pull_per_sync if pull_per_sync is None else pull_per_sync
             rate = float(inner.param_groups[0]["lr"])
             c = c_from_pull_per_sync(kappa, rate, self.target_update_freq)
-        self.c = c
         self.proximal = Proximal(inner, self._anchor, c)
+        self._c = c
         self.optim._optim = self.proximal
         self.target_distance = self.proximal.distance()  # a misfit shows now, not while training
+
+    @property
+    def c(self) -> float:
+        """The paper's c-tilde in force; it may be changed while training."""
+        return self._c
+
+    @c.setter
+    def c(self, value: float) -> None:
+        pull_strength(float(self.proximal.param_groups[0]["lr"]), value)
+        self._c = self.proximal.c = value
 
     def _anchor(self) -> list[Tensor]:
         """The target's parameter for each of the model's.
@@ -91,7 +101,7 @@ class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         keys = super().load_state_dict(*args, **kwargs)
-        self.proximal.c = self.c  # a setting of this algorithm, not of the weights it was given
+        self.proximal.c = self._c  # a setting of this algorithm, not of the weights it was given
         return keys
 
 

@@ -54,7 +54,10 @@ def check(weights: Sequence[Tensor], anchor: Sequence[Tensor]) -> None:
             ("is on", weight.device, fixed.device),
         ):
             if own != other:
-                raise ValueError(f"parameter {number} {what} {own}, its anchor {other}")
+                raise ValueError(
+                    f"parameter {number} {what} {own}, its anchor {other}: "
+                    "anchors go in the order of the optimizer's groups"
+                )
         if id(fixed) in trained or (weight.requires_grad and _share_memory(weight, fixed)):
             raise ValueError(f"anchor {number} is trained by this optimizer: copy the network")
         if fixed.requires_grad:

@@ -36,11 +36,13 @@ class Proximal(Optimizer):
     inner: Optimizer
     c: float
     _anchor: anchors.Source
-    _checked: tuple[list[Tensor], list[Tensor]]  # weights and anchor that are known to fit
+    _checked: tuple[list[Tensor], list[Tensor], list[bool]]  # known to fit: see _anchor_weights
 
     def __init__(self, inner: Optimizer, anchor: Anchor, c: float) -> None:
         if isinstance(inner, torch.optim.LBFGS):
             raise ValueError("LBFGS evaluates the loss many times per step: it has no single pull")
+        if isinstance(inner, Proximal):
+            raise ValueError("this optimizer is a Proximal already: it would pull twice")
         self.__setstate__({"inner": inner, "c": c, "_anchor": anchors.source(anchor)})
         self._strengths()
         if isinstance(anchor, nn.Module) or not callable(anchor):
@@ -84,8 +86,10 @@ class Proximal(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Accepts the inner optimizer's as well; c then stays what it is."""
         state = dict(state_dict)
-        self.c = state.pop("proximal_c", self.c)
+        c = state.pop("proximal_c", self.c)
+        pull_strength(0.0, c)  # c > 0
         self.inner.load_state_dict(state)
+        self.c = c
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         self.inner.add_param_group(param_group)
@@ -118,14 +122,17 @@ class Proximal(Optimizer):
         return [weight for group in self.param_groups for weight in group["params"]]
 
     def _anchor_weights(self, weights: list[Tensor]) -> list[Tensor]:
-        """The anchor now, checked whenever it or the weights are other tensors than before."""
+        """The anchor now, checked whenever it or the weights are other tensors than before, or are
+        frozen or thawed, or c becomes finite."""
         anchor = anchors.read(self._anchor)
-        seen_weights, seen_anchor = self._checked
-        if not (anchors.same(anchor, seen_anchor) and anchors.same(weights, seen_weights)):
+        pulls = [math.isfinite(self.c), *(weight.requires_grad for weight in weights)]
+        seen_weights, seen_anchor, seen_pulls = self._checked
+        same = anchors.same(anchor, seen_anchor) and anchors.same(weights, seen_weights)
+        if not (same and pulls == seen_pulls):
             anchors.check(weights, anchor)
             if math.isfinite(self.c):
                 anchors.check_precision(weights)
-            self._checked = (weights, anchor)
+            self._checked = (weights, anchor, pulls)
         return anchor
 
     # ------------------------------------------------------------------------- copies, pickles
@@ -135,7 +142,9 @@ class Proximal(Optimizer):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Also makes the object: torch's own `__init__` would give it groups and state."""
-        super().__setstate__({**state, "defaults": state["inner"].defaults, "_checked": ([], [])})
+        super().__setstate__(
+            {**state, "defaults": state["inner"].defaults, "_checked": ([], [], [])}
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """A copy whose anchor is the copy of the anchor: deep-copied with what holds both."""

@@ -45,6 +45,8 @@ def pull_strength(learning_rate: float, c: float) -> float:
     if not c > 0.0:
         raise ValueError(f"c must be positive (inf switches the pull off), got {c}")
     strength = learning_rate / c
+    if not strength >= 0.0:
+        raise ValueError(f"the learning rate must not be negative, got {learning_rate}")
     if strength > 1.0:
         raise ValueError(
             f"lr/c = {learning_rate:g}/{c:g} = {strength:g} would overshoot the anchor: "
@@ -59,6 +61,11 @@ def c_from_pull_per_sync(
     """The c that gives this kappa; kappa = 0 gives c = inf."""
     if not (pull_per_sync >= 0.0 and math.isfinite(pull_per_sync)):
         raise ValueError(f"the pull per sync must be finite and not negative, got {pull_per_sync}")
+    if not learning_rate * updates_per_sync > 0.0:
+        raise ValueError(
+            f"a learning rate of {learning_rate:g} and {updates_per_sync:g} updates per sync leave "
+            "open which c has this pull per sync: say c"
+        )
     if pull_per_sync == 0.0:
         return math.inf
     return learning_rate * updates_per_sync / pull_per_sync
