@@ -10,7 +10,7 @@ import numpy as np
 
 from proxrl.types import Array
 
-FANOUT = 128
+FANOUT = 100
 
 
 class SumTree:
@@ -41,7 +41,7 @@ class SumTree:
         self._levels[0].reshape(-1)[leaves] = weights
         nodes = leaves
         for children, parents in zip(self._levels, self._levels[1:], strict=False):
-            nodes = np.unique(nodes // FANOUT)
+            nodes = nodes // FANOUT  # some twice: summing again costs less than finding out
             parents.reshape(-1)[nodes] = _sums(children[nodes])
 
     def load(self, weights: Array) -> None:
@@ -60,7 +60,7 @@ class SumTree:
             # Rounding may carry what is left up to the node's own sum: stay below it, where the
             # first child whose running sum is larger always has a weight above zero.
             left = np.minimum(left, np.nextafter(sums[:, -1], 0.0))
-            chosen = (sums <= left[:, None]).sum(axis=1)
+            chosen = np.count_nonzero(sums <= left[:, None], axis=1)
             before = np.where(chosen > 0, sums[rows, chosen - 1], 0.0)
             left = left - before
             nodes = nodes * FANOUT + chosen
