@@ -125,6 +125,29 @@ def test_arrays_are_seeds_by_games_with_holes(tmp_path: Path) -> None:
     assert "DQN's mean final score" in notes
 
 
+def test_main_series_miss_what_their_neighbours_have(tmp_path: Path) -> None:
+    for game in ("Breakout", "Asterix"):
+        for seed in (0, 1):
+            write(tmp_path, "dqn", f"MinAtar/{game}-v1", seed, 9.0)
+    write(tmp_path, "dqn-pro", "MinAtar/Asterix-v1", 0, 9.0)
+    write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 9.0, target__period=500)  # not a main one
+    assert study_of(tmp_path).missing == (
+        ("DQN Pro", "Asterix", 1),
+        ("DQN Pro", "Breakout", 0),
+        ("DQN Pro", "Breakout", 1),
+    )
+
+
+def test_a_run_that_cannot_be_read_is_not_missing_too(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write(tmp_path, "dqn", "MinAtar/Asterix-v1", seed, 9.0)
+        write(tmp_path, "dqn-pro", "MinAtar/Asterix-v1", seed, 9.0)
+    (tmp_path / "dqn-pro_MinAtar-Asterix-v1_1" / "metrics.jsonl").write_text("broken\n")
+    study = study_of(tmp_path)
+    assert [run.status for run in study.runs].count("corrupt") == 1
+    assert study.missing == ()
+
+
 def test_curves_keep_200_points_at_most(tmp_path: Path) -> None:
     settings = {"evaluation.period_steps": 10, "evaluation.episodes": 1}
     config = preset("dqn", "CartPole-v1", settings, steps=4105)
@@ -171,7 +194,9 @@ def test_who_is_behind(tmp_path: Path) -> None:
 def test_few_runs_lead_but_decide_nothing(tmp_path: Path) -> None:
     text = pair(tmp_path, (200, 210, 220), (100, 110, 105))
     assert "DQN Pro scored higher in these few runs than DQN" in text
-    assert "rest on 3 runs a series" in " ".join(coverage(examine(study_of(tmp_path), 50)))
+    assert "rest on 3 runs a series, 3 in the game" in " ".join(
+        coverage(examine(study_of(tmp_path), 50))
+    )
 
 
 def test_what_cannot_be_told(tmp_path: Path) -> None:
@@ -183,6 +208,48 @@ def test_one_seed_ranks_nothing(tmp_path: Path) -> None:
     text = pair(tmp_path, (200,), (100,))
     assert "too few runs for a ranking" in text
     assert "[" not in text
+
+
+def test_one_extra_seed_in_one_game_ranks_nothing(tmp_path: Path) -> None:
+    games = ("Alien", "Amidar", "Assault", "Asterix", "Boxing", "Breakout")
+    for game, seed in [*((game, 0) for game in games), ("Breakout", 1)]:
+        write(tmp_path, "dqn-pro", f"ALE/{game}-v5", seed, 5000.0)
+        write(tmp_path, "dqn", f"ALE/{game}-v5", seed, 3000.0)
+    found = examine(study_of(tmp_path), 100)
+    assert not found.main_comparisons[0].difference.has_interval
+    assert not found.aggregates[0].metrics["IQM"].has_interval
+    assert "too few runs for a ranking" in summary(found)[0]
+    notes = " ".join(coverage(found))
+    assert "A single finished run in 5 of 6 games of DQN and 5 of 6 games of DQN Pro" in notes
+
+
+def test_two_runs_a_game_are_few_however_many_games(tmp_path: Path) -> None:
+    for game in ("Alien", "Amidar", "Assault", "Asterix", "Boxing"):
+        for seed in (0, 1):
+            write(tmp_path, "dqn-pro", f"ALE/{game}-v5", seed, 5000.0 + seed)
+            write(tmp_path, "dqn", f"ALE/{game}-v5", seed, 3000.0 + seed)
+    found = examine(study_of(tmp_path), 100)
+    assert (found.main_comparisons[0].runs, found.main_comparisons[0].fewest) == (10, 2)
+    assert "scored higher in these few runs" in summary(found)[0]
+
+
+def test_what_differs_besides_the_pull_is_named(tmp_path: Path) -> None:
+    for seed in range(10):
+        write(tmp_path, "dqn-pro", "CartPole-v1", seed, 200.0 + seed, learner__learning_rate=1e-4)
+        write(tmp_path, "dqn", "CartPole-v1", seed, 100.0 + seed, learner__learning_rate=1e-2)
+    found = examine(study_of(tmp_path), 100)
+    assert found.main_comparisons[0].confounds == {"learner.learning_rate": (1e-4, 1e-2)}
+    assert not found.pulls
+    notes = " ".join(coverage(found))
+    assert "differ in more than the pull: learner.learning_rate (0.0001 and 0.01)" in notes
+
+
+def test_the_pull_alone_is_no_confound(tmp_path: Path) -> None:
+    write(tmp_path, "dqn-pro", "CartPole-v1", 0, 2.0)
+    write(tmp_path, "dqn", "CartPole-v1", 0, 1.0)
+    found = examine(study_of(tmp_path), 10)
+    assert found.pulls[0].confounds == {}
+    assert "differ in more" not in " ".join(coverage(found))
 
 
 def test_games_without_a_common_scale_are_ranked_run_by_run(tmp_path: Path) -> None:

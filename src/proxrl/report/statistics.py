@@ -5,7 +5,8 @@ many runs as the game has, with replacement (Agarwal et al. 2021). It is kept as
 each run was drawn, [resamples, runs, games], so that every statistic of all resamples is one matrix
 product: also the interquartile mean, whose sorting is done once.
 
-Intervals are percentiles of the resampled statistic, 95%. One run per game has no interval (NaN).
+Intervals are percentiles of the resampled statistic, 95%. There is none (NaN) if any game has but
+one run.
 """
 
 from dataclasses import dataclass
@@ -45,8 +46,8 @@ class Resampled:
 
     @property
     def repeated(self) -> bool:
-        """Is there a game with more than one run, and so something to resample?"""
-        return bool((self.runs > 1).any())
+        """Has every game more than one run? A single one would count as if it had no variance."""
+        return bool((self.runs > 1).all())
 
 
 def resample(scores: Array, resamples: int, generator: np.random.Generator) -> Resampled:

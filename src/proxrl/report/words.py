@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
-from proxrl.report.findings import FEW_RUNS, Comparison, Findings
+import numpy as np
+
+from proxrl.report.findings import FEW_RUNS, FEW_RUNS_OF_A_GAME, Comparison, Findings
 from proxrl.report.scores import final_window_steps
+from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate
 from proxrl.report.study import Study
 
@@ -152,20 +155,55 @@ def coverage(findings: Findings) -> list[str]:
     if study.missing:
         shown = [f"{name} on {game} seed {seed}" for name, game, seed in study.missing]
         notes.append(f"{_count(len(shown), 'run')} missing: {_listed(shown, 6)}.")
-    few = [
-        one.runs for one in findings.main_comparisons if one.few and one.improvement.has_interval
-    ]
-    if few:
-        notes.append(
-            f"Intervals here rest on {_count(min(few), 'run')} a series; with fewer than "
-            f"{FEW_RUNS} the bootstrap makes them too narrow, and nothing is decided by them."
-        )
+    notes += _single_runs(study) + _few_runs(findings) + _confounds(findings)
     counts = {one.games for one in findings.aggregates}
     if len(counts) > 1:
         notes.append(
             "Series cover different games: compare aggregates only as far as their numbers of "
             "games agree; pairs are always compared on common games."
         )
+    return notes
+
+
+def _single_runs(study: Study) -> list[str]:
+    """Series that have no interval because a game has one finished run."""
+    parts = []
+    for block in study.blocks:
+        runs = (~np.isnan(block.final)).sum(axis=0)
+        if (runs == 1).any():
+            parts.append(f"{(runs == 1).sum()} of {_count(int((runs > 0).sum()), 'game')}")
+            parts[-1] += f" of {block.name}"
+    if not parts:
+        return []
+    return [f"A single finished run in {_listed(parts)}: what rests on them has no interval."]
+
+
+def _few_runs(findings: Findings) -> list[str]:
+    few = [one for one in findings.main_comparisons if one.few and one.improvement.has_interval]
+    if not few:
+        return []
+    runs, fewest = min(one.runs for one in few), min(one.fewest for one in few)
+    return [
+        f"Intervals here rest on {_count(runs, 'run')} a series, {fewest} in the game that has "
+        f"fewest; with fewer than {FEW_RUNS} a series or {FEW_RUNS_OF_A_GAME} a game the bootstrap "
+        "makes them too narrow, and nothing is decided by them."
+    ]
+
+
+def _confounds(findings: Findings) -> list[str]:
+    """Pairs with and without the pull in which something else differs too."""
+    notes = []
+    for one in findings.main_comparisons:
+        pro, base = one.pro.series, one.base.series
+        if pro.agent == f"{base.agent}-pro" and one.confounds:
+            said = [
+                f"{name} ({shown(left) or 'none'} and {shown(right) or 'none'})"
+                for name, (left, right) in one.confounds.items()
+            ]
+            notes.append(
+                f"{pro.name} and {base.name} differ in more than the pull: {_listed(said)}. What "
+                "separates them is not its effect alone, and no claim is decided by it."
+            )
     return notes
 
 
