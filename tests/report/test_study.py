@@ -1,17 +1,21 @@
 """Series, arrays and the words about them."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from proxrl.errors import UserError
+from proxrl.report.baselines import load
+from proxrl.report.curve_plots import median_curve
+from proxrl.report.figures import gain_limits, gain_ticks
 from proxrl.report.findings import examine
 from proxrl.report.runs import Run, read_runs
 from proxrl.report.series import group
 from proxrl.report.study import Study, gather
-from proxrl.report.words import coverage, lead, summary
+from proxrl.report.words import coverage, lead, method, summary
 from tests.report.synthetic import preset, write_run
 
 
@@ -263,6 +267,66 @@ def test_games_without_a_common_scale_are_ranked_run_by_run(tmp_path: Path) -> N
     assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN. In the same game")
     assert "the higher in 2 of 2" in text
     assert "nothing is averaged" in " ".join(coverage(found))
+
+
+def test_a_series_without_a_partner_has_a_sentence_too(tmp_path: Path) -> None:
+    for agent, level in (("dqn", 1.0), ("dqn-pro", 2.0), ("rainbow-pro", 3.0)):
+        write(tmp_path, agent, "CartPole-v1", 0, level)
+    sentences = summary(examine(study_of(tmp_path), 10))
+    assert len(sentences) == 2
+    assert sentences[1].startswith("Rainbow Pro: 4.00, interquartile mean of the return")
+    assert "no partner" in sentences[1]
+
+
+def test_the_budget_is_said_once_and_the_games_counted_are_named(tmp_path: Path) -> None:
+    for game in ("Alien", "AirRaid"):  # AirRaid has no human score
+        for agent in ("dqn", "dqn-pro", "rainbow", "rainbow-pro"):
+            for seed in (0, 1):
+                write(tmp_path, agent, f"ALE/{game}-v5", seed, 500.0 + len(agent))
+    sentences = summary(examine(study_of(tmp_path), 10))
+    assert [text.startswith("After 40k frames") for text in sentences] == [True, False]
+    assert "in 2 of 2 games (1 of them without a scale" in sentences[0]
+
+
+def test_the_method_says_how_final_scores_were_made(tmp_path: Path) -> None:
+    """Evaluations every 1,000 steps, a window of 500; then one of 2,000."""
+    write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 9.0)
+    text = method(study_of(tmp_path))
+    assert "in the last 500 agent steps, or of its last evaluation if that was earlier." in text
+    assert "DQN's mean, which scales the scores, is taken as known" in text
+    longer = replace(study_of(tmp_path), budget_steps=40_000)
+    assert "in the last 2,000 agent steps. " in method(longer)
+
+
+def test_the_median_curve_ends_where_its_first_game_does(tmp_path: Path) -> None:
+    """Beyond, it would be the median of other games."""
+    write(tmp_path, "dqn", "ALE/Alien-v5", 0, 1000.0)
+    write(tmp_path, "dqn", "ALE/Amidar-v5", 0, 100.0, until=4000)
+    plot = median_curve(study_of(tmp_path), ())
+    assert plot is not None
+    assert np.isfinite(plot.panels[0].lines[0].y).tolist() == [True] * 4 + [False] * 6
+
+
+def test_a_published_game_without_numbers_leaves_the_others_median(tmp_path: Path) -> None:
+    for game in ("Alien", "Amidar"):
+        write(tmp_path, "dqn", f"ALE/{game}-v5", 0, 1000.0)
+    study = study_of(tmp_path)
+    published = load(study.games, "legacy", "dqn")
+    alien = study.scale(published.mean.T)[:, 0]
+    published.mean[1] = np.nan
+    plot = median_curve(study, (published,))
+    assert plot is not None
+    assert plot.panels[0].lines[1].y == pytest.approx(alien)
+    assert "Dopamine, number of games 1: " in plot.caption
+
+
+def test_the_axis_of_gains_fits_the_gains() -> None:
+    values = np.array([-0.4, 0.05, 1.2, np.nan])
+    low, high = gain_limits(values)
+    assert -0.7 < low < -0.4
+    assert 1.2 < high < 2.0
+    assert gain_ticks(values) == [-0.5, -0.2, -0.1, 0.0, 0.1, 0.2, 0.5, 1.0]
+    assert gain_ticks(np.array([0.01, 60.0])) == [0.0, 0.1, 1.0, 10.0]
 
 
 def test_nothing_finished_says_where_to_compare(tmp_path: Path) -> None:

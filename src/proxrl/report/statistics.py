@@ -148,7 +148,7 @@ def median_curve(curves: Array, scale_low: Array, scale_span: Array, counts: Arr
         number = _weighted(part, there) if missing else sizes
         with np.errstate(invalid="ignore", divide="ignore"):
             means = np.where(number > 0, total / number, np.nan)
-        result[start : start + step] = _nanmedian(means)
+        result[start : start + step] = nanmedian(means)
     return result
 
 
@@ -158,7 +158,7 @@ def _weighted(counts: Array, values: Array) -> Array:
     return np.ascontiguousarray(by_game.transpose(1, 2, 0))
 
 
-def _nanmedian(values: Array) -> Array:
+def nanmedian(values: Array) -> Array:
     """Over the last axis, of what is not NaN; NaN, without a warning, where nothing is left."""
     ordered = np.sort(values, axis=-1)  # NaN sorts last
     number = (~np.isnan(values)).sum(axis=-1, keepdims=True)

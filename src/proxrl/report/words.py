@@ -30,23 +30,34 @@ def summary(findings: Findings) -> list[str]:
     study = findings.study
     if not findings.aggregates and not findings.comparisons:
         return [_nothing_finished(study)]
-    sentences = [_sentence(study, one) for one in findings.main_comparisons]
-    if not sentences:
-        sentences = [
-            f"{one.block.name}: {_said(one.metrics['IQM'])}, interquartile mean of the "
-            f"{study.scale.unit} over {_count(one.games, 'game')}."
-            for one in findings.aggregates
-        ]
+    compared = findings.main_comparisons
+    sentences = [_sentence(study, one) for one in compared]
+    told = {block for one in compared for block in (one.pro, one.base)}
+    sentences += [
+        f"{one.block.name}: {_said(one.metrics['IQM'])}, interquartile mean of the "
+        f"{study.scale.unit} over {_count(one.games, 'game')}"
+        f"{'; no partner to compare it with.' if compared else '.'}"
+        for one in findings.aggregates
+        if one.block not in told and (one.block.series.main or not compared)
+    ]
+    if compared:
+        sentences[0] = f"{budget(study)}, {sentences[0]}"
     return sentences
 
 
 def method(study: Study) -> str:
     """How the numbers of the summary were obtained."""
     window = final_window_steps(study.budget_steps)
-    return (
+    text = (
         "In brackets: 95% stratified bootstrap intervals over runs. A run's final score is the "
-        f"mean of its evaluation episodes in the last {window:,.0f} agent steps."
+        f"mean of its evaluation episodes in the last {window:,.0f} agent steps"
     )
+    if int(study.protocol["evaluation.period_steps"]) > window:
+        text += ", or of its last evaluation if that was earlier"
+    text += "."
+    if study.scale.kind == "dqn":
+        text += " DQN's mean, which scales the scores, is taken as known in the intervals."
+    return text
 
 
 def budget(study: Study) -> str:
@@ -69,21 +80,30 @@ def _sentence(study: Study, one: Comparison) -> str:
     repeated = one.improvement.has_interval
     if not repeated:
         verdict = f"{pro} and {base} have too few runs for a ranking"
-    parts = [f"{budget(study)}, {verdict}"]
+    text = verdict
     if one.games:
-        parts[0] += (
+        text += (
             f": interquartile mean of the {study.scale.unit} {_said(one.pro_iqm)} for {pro} "
             f"and {_said(one.base_iqm)} for {base} over {games}, a difference of "
             f"{_said(one.difference, sign=True)}"
         )
-    text = parts[0] + "."
+    text += "."
     if repeated:
         text += (
             f" In the same game a {pro} run beats a {base} run with probability "
             f"{_said(one.improvement)}"
         )
         won = round(one.wins.value * one.improvement_games)
-        text += f"; {pro}'s mean final score is the higher in {won} of {one.improvement_games}."
+        text += f"; {pro}'s mean final score is the higher in {won} of {_all_games(one)}."
+    return text
+
+
+def _all_games(one: Comparison) -> str:
+    """55 games, those without a scale included: the gain chart has fewer."""
+    unscaled = one.improvement_games - len(one.games)
+    text = _count(one.improvement_games, "game")
+    if one.games and unscaled:
+        text += f" ({unscaled} of them without a scale, and so in no other number here)"
     return text
 
 
