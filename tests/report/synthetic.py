@@ -84,11 +84,12 @@ def write_study(
     for number, game in enumerate(games):
         low, high = atari_scores().get(game, (100.0, 2000.0))
         for agent in agents:
+            index = list(level).index(agent)
             for seed in seeds:
-                generator = np.random.default_rng([number, len(agent), seed])
+                generator = np.random.default_rng([number, index, seed])
                 skill = np.random.default_rng(number).lognormal(0.0, 0.9)
                 top = skill * level[agent] * generator.lognormal(0.0, 0.12)
-                top *= np.random.default_rng([number, len(agent)]).lognormal(0.0, 0.25)
+                top *= np.random.default_rng([number, index]).lognormal(0.0, 0.25)
                 pace = steps * np.random.default_rng(number + 1000).uniform(0.1, 0.6)
                 config = preset(
                     agent,

@@ -25,6 +25,10 @@ def lines(run: Path) -> list[str]:
     return (run / "metrics.jsonl").read_text().splitlines()
 
 
+def with_protocol(row: str, protocol: object) -> str:
+    return json.dumps({**json.loads(row), "protocol": protocol})
+
+
 def test_a_finished_run(tmp_path: Path) -> None:
     run = read_run(write(tmp_path), tmp_path)
     assert (run.path, run.status, run.note) == ("run", "finished", "")
@@ -62,6 +66,15 @@ def test_a_last_line_cut_by_a_kill_is_not_damage(tmp_path: Path) -> None:
         (lambda rows: [rows[0], '"text"', *rows[1:]], "line 2"),
         (lambda rows: [rows[1], rows[0], *rows[2:]], "line 2: steps do not increase"),
         (lambda rows: [rows[0].replace("[10.0, 20.0]", '"x"'), *rows[1:]], "line 1: Expected"),
+        (lambda rows: [rows[0].replace("[10.0, 20.0]", "[]"), *rows[1:]], "line 1: Expected"),
+        (lambda rows: [*rows[:3], rows[3].replace("4000", str(2**70), 1)], "line 4: "),
+        (lambda rows: [rows[0].replace("1000", "0", 1), *rows[1:]], "line 1: Expected"),
+        (lambda rows: [*rows[:3], with_protocol(rows[3], 5)], "line 4: protocol is not"),
+        (lambda rows: [*rows[:3], with_protocol(rows[3], {"stack": [1]})], "line 4: protocol"),
+        (lambda rows: [*rows[:3], with_protocol(rows[3], {"stack": {}})], "line 4: protocol"),
+        (lambda rows: [*rows[:3], rows[3].replace("60.0", "NaN")], "line 4: a return"),
+        (lambda rows: [rows[0].replace("20.0", "Infinity"), *rows[1:]], "line 1: a return"),
+        (lambda rows: [rows[0].replace("20.0", "1e999"), *rows[1:]], "line 1: a return"),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, damage, note: str | None) -> None:
@@ -91,6 +104,18 @@ def test_numbers_that_json_lacks_are_read(tmp_path: Path) -> None:
         ("{", "cannot be read"),
         ("[]", "not an object"),
         ('{"agent": "dqn", "env": "CartPole-v1", "speling": 1}', "unknown setting speling"),
+        ('{"agent": "dqn", "env": "CartPole-v1", "steps": "many"}', "Expected `int`, got `str`"),
+        ('{"agent": "dqn", "env": "CartPole-v1", "steps": 0}', "steps = 0 cannot be"),
+        ('{"agent": "dqn", "env": 3}', "Expected `str`, got `int`"),
+        (
+            '{"agent": "dqn", "env": "CartPole-v1", "evaluation": {"period_steps": 0}}',
+            "evaluation.period_steps = 0 cannot be",
+        ),
+        (
+            '{"agent": "dqn", "env": "CartPole-v1", "proximal": {"pull_per_sync": 1.0}, '
+            '"learner": {"update_period_steps": 0}}',
+            "division by zero",
+        ),
     ],
 )
 def test_a_damaged_config_is_named(tmp_path: Path, content: str, note: str) -> None:
@@ -99,6 +124,12 @@ def test_a_damaged_config_is_named(tmp_path: Path, content: str, note: str) -> N
     found = read_run(run, tmp_path)
     assert found.status == "corrupt"
     assert note in found.note
+
+
+def test_a_config_keeps_its_values_when_its_types_are_checked(tmp_path: Path) -> None:
+    run = write(tmp_path, agent="dqn-pro", changes={"proximal.c": float("inf"), "threads": 2})
+    config = preset("dqn-pro", "CartPole-v1", {**SETTINGS, "threads": 2}, steps=4000)
+    assert read_run(run, tmp_path).asked == config.override({"proximal.c": float("inf")})
 
 
 def test_runs_at_any_depth_and_other_programs_configs(tmp_path: Path) -> None:

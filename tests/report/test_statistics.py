@@ -147,7 +147,12 @@ def test_one_run_a_game_has_no_interval() -> None:
     found = statistics.estimate(2.0, statistics.mean(sample), sample.repeated)
     assert found.value == 2.0
     assert not found.has_interval
-    assert drawn(np.array([[1.0, 2.0], [NAN, 3.0]]), 10).repeated
+    assert drawn(np.array([[1.0, 2.0], [2.0, 3.0]]), 10).repeated
+
+
+def test_one_repeated_game_among_single_runs_makes_no_interval() -> None:
+    """The single runs would be resampled without any variance."""
+    assert not drawn(np.array([[1.0, 2.0], [NAN, 3.0]]), 10).repeated
 
 
 def test_the_same_generator_gives_the_same_resamples() -> None:

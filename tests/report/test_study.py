@@ -1,17 +1,21 @@
 """Series, arrays and the words about them."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from proxrl.errors import UserError
+from proxrl.report.baselines import load
+from proxrl.report.curve_plots import median_curve
+from proxrl.report.figures import gain_limits, gain_ticks
 from proxrl.report.findings import examine
 from proxrl.report.runs import Run, read_runs
 from proxrl.report.series import group
 from proxrl.report.study import Study, gather
-from proxrl.report.words import coverage, lead, summary
+from proxrl.report.words import coverage, lead, method, summary
 from tests.report.synthetic import preset, write_run
 
 
@@ -125,6 +129,29 @@ def test_arrays_are_seeds_by_games_with_holes(tmp_path: Path) -> None:
     assert "DQN's mean final score" in notes
 
 
+def test_main_series_miss_what_their_neighbours_have(tmp_path: Path) -> None:
+    for game in ("Breakout", "Asterix"):
+        for seed in (0, 1):
+            write(tmp_path, "dqn", f"MinAtar/{game}-v1", seed, 9.0)
+    write(tmp_path, "dqn-pro", "MinAtar/Asterix-v1", 0, 9.0)
+    write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 9.0, target__period=500)  # not a main one
+    assert study_of(tmp_path).missing == (
+        ("DQN Pro", "Asterix", 1),
+        ("DQN Pro", "Breakout", 0),
+        ("DQN Pro", "Breakout", 1),
+    )
+
+
+def test_a_run_that_cannot_be_read_is_not_missing_too(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write(tmp_path, "dqn", "MinAtar/Asterix-v1", seed, 9.0)
+        write(tmp_path, "dqn-pro", "MinAtar/Asterix-v1", seed, 9.0)
+    (tmp_path / "dqn-pro_MinAtar-Asterix-v1_1" / "metrics.jsonl").write_text("broken\n")
+    study = study_of(tmp_path)
+    assert [run.status for run in study.runs].count("corrupt") == 1
+    assert study.missing == ()
+
+
 def test_curves_keep_200_points_at_most(tmp_path: Path) -> None:
     settings = {"evaluation.period_steps": 10, "evaluation.episodes": 1}
     config = preset("dqn", "CartPole-v1", settings, steps=4105)
@@ -171,7 +198,9 @@ def test_who_is_behind(tmp_path: Path) -> None:
 def test_few_runs_lead_but_decide_nothing(tmp_path: Path) -> None:
     text = pair(tmp_path, (200, 210, 220), (100, 110, 105))
     assert "DQN Pro scored higher in these few runs than DQN" in text
-    assert "rest on 3 runs a series" in " ".join(coverage(examine(study_of(tmp_path), 50)))
+    assert "rest on 3 runs a series, 3 in the game" in " ".join(
+        coverage(examine(study_of(tmp_path), 50))
+    )
 
 
 def test_what_cannot_be_told(tmp_path: Path) -> None:
@@ -185,6 +214,48 @@ def test_one_seed_ranks_nothing(tmp_path: Path) -> None:
     assert "[" not in text
 
 
+def test_one_extra_seed_in_one_game_ranks_nothing(tmp_path: Path) -> None:
+    games = ("Alien", "Amidar", "Assault", "Asterix", "Boxing", "Breakout")
+    for game, seed in [*((game, 0) for game in games), ("Breakout", 1)]:
+        write(tmp_path, "dqn-pro", f"ALE/{game}-v5", seed, 5000.0)
+        write(tmp_path, "dqn", f"ALE/{game}-v5", seed, 3000.0)
+    found = examine(study_of(tmp_path), 100)
+    assert not found.main_comparisons[0].difference.has_interval
+    assert not found.aggregates[0].metrics["IQM"].has_interval
+    assert "too few runs for a ranking" in summary(found)[0]
+    notes = " ".join(coverage(found))
+    assert "A single finished run in 5 of 6 games of DQN and 5 of 6 games of DQN Pro" in notes
+
+
+def test_two_runs_a_game_are_few_however_many_games(tmp_path: Path) -> None:
+    for game in ("Alien", "Amidar", "Assault", "Asterix", "Boxing"):
+        for seed in (0, 1):
+            write(tmp_path, "dqn-pro", f"ALE/{game}-v5", seed, 5000.0 + seed)
+            write(tmp_path, "dqn", f"ALE/{game}-v5", seed, 3000.0 + seed)
+    found = examine(study_of(tmp_path), 100)
+    assert (found.main_comparisons[0].runs, found.main_comparisons[0].fewest) == (10, 2)
+    assert "scored higher in these few runs" in summary(found)[0]
+
+
+def test_what_differs_besides_the_pull_is_named(tmp_path: Path) -> None:
+    for seed in range(10):
+        write(tmp_path, "dqn-pro", "CartPole-v1", seed, 200.0 + seed, learner__learning_rate=1e-4)
+        write(tmp_path, "dqn", "CartPole-v1", seed, 100.0 + seed, learner__learning_rate=1e-2)
+    found = examine(study_of(tmp_path), 100)
+    assert found.main_comparisons[0].confounds == {"learner.learning_rate": (1e-4, 1e-2)}
+    assert not found.pulls
+    notes = " ".join(coverage(found))
+    assert "differ in more than the pull: learner.learning_rate (0.0001 and 0.01)" in notes
+
+
+def test_the_pull_alone_is_no_confound(tmp_path: Path) -> None:
+    write(tmp_path, "dqn-pro", "CartPole-v1", 0, 2.0)
+    write(tmp_path, "dqn", "CartPole-v1", 0, 1.0)
+    found = examine(study_of(tmp_path), 10)
+    assert found.pulls[0].confounds == {}
+    assert "differ in more" not in " ".join(coverage(found))
+
+
 def test_games_without_a_common_scale_are_ranked_run_by_run(tmp_path: Path) -> None:
     for env, level in (("CartPole-v1", 100.0), ("Acrobot-v1", -300.0)):
         for seed in range(6):
@@ -196,6 +267,66 @@ def test_games_without_a_common_scale_are_ranked_run_by_run(tmp_path: Path) -> N
     assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN. In the same game")
     assert "the higher in 2 of 2" in text
     assert "nothing is averaged" in " ".join(coverage(found))
+
+
+def test_a_series_without_a_partner_has_a_sentence_too(tmp_path: Path) -> None:
+    for agent, level in (("dqn", 1.0), ("dqn-pro", 2.0), ("rainbow-pro", 3.0)):
+        write(tmp_path, agent, "CartPole-v1", 0, level)
+    sentences = summary(examine(study_of(tmp_path), 10))
+    assert len(sentences) == 2
+    assert sentences[1].startswith("Rainbow Pro: 4.00, interquartile mean of the return")
+    assert "no partner" in sentences[1]
+
+
+def test_the_budget_is_said_once_and_the_games_counted_are_named(tmp_path: Path) -> None:
+    for game in ("Alien", "AirRaid"):  # AirRaid has no human score
+        for agent in ("dqn", "dqn-pro", "rainbow", "rainbow-pro"):
+            for seed in (0, 1):
+                write(tmp_path, agent, f"ALE/{game}-v5", seed, 500.0 + len(agent))
+    sentences = summary(examine(study_of(tmp_path), 10))
+    assert [text.startswith("After 40k frames") for text in sentences] == [True, False]
+    assert "in 2 of 2 games (1 of them without a scale" in sentences[0]
+
+
+def test_the_method_says_how_final_scores_were_made(tmp_path: Path) -> None:
+    """Evaluations every 1,000 steps, a window of 500; then one of 2,000."""
+    write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 9.0)
+    text = method(study_of(tmp_path))
+    assert "in the last 500 agent steps, or of its last evaluation if that was earlier." in text
+    assert "DQN's mean, which scales the scores, is taken as known" in text
+    longer = replace(study_of(tmp_path), budget_steps=40_000)
+    assert "in the last 2,000 agent steps. " in method(longer)
+
+
+def test_the_median_curve_ends_where_its_first_game_does(tmp_path: Path) -> None:
+    """Beyond, it would be the median of other games."""
+    write(tmp_path, "dqn", "ALE/Alien-v5", 0, 1000.0)
+    write(tmp_path, "dqn", "ALE/Amidar-v5", 0, 100.0, until=4000)
+    plot = median_curve(study_of(tmp_path), ())
+    assert plot is not None
+    assert np.isfinite(plot.panels[0].lines[0].y).tolist() == [True] * 4 + [False] * 6
+
+
+def test_a_published_game_without_numbers_leaves_the_others_median(tmp_path: Path) -> None:
+    for game in ("Alien", "Amidar"):
+        write(tmp_path, "dqn", f"ALE/{game}-v5", 0, 1000.0)
+    study = study_of(tmp_path)
+    published = load(study.games, "legacy", "dqn")
+    alien = study.scale(published.mean.T)[:, 0]
+    published.mean[1] = np.nan
+    plot = median_curve(study, (published,))
+    assert plot is not None
+    assert plot.panels[0].lines[1].y == pytest.approx(alien)
+    assert "Dopamine, number of games 1: " in plot.caption
+
+
+def test_the_axis_of_gains_fits_the_gains() -> None:
+    values = np.array([-0.4, 0.05, 1.2, np.nan])
+    low, high = gain_limits(values)
+    assert -0.7 < low < -0.4
+    assert 1.2 < high < 2.0
+    assert gain_ticks(values) == [-0.5, -0.2, -0.1, 0.0, 0.1, 0.2, 0.5, 1.0]
+    assert gain_ticks(np.array([0.01, 60.0])) == [0.0, 0.1, 1.0, 10.0]
 
 
 def test_nothing_finished_says_where_to_compare(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from proxrl.report.plot import Line, Panel, Plot, series_line
 from proxrl.report.study import Block, Study
 from proxrl.types import Array
 
+DISTANCE = "‖θ_new − θ_old‖"  # subscripts are set by figures.py and page.py
 SYNC_PANELS = 4  # games, as the paper's Figure 4
 
 
@@ -28,22 +29,25 @@ def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
         below, above = statistics.interval(
             statistics.median_curve(part, low, span, drawn.counts), drawn.repeated
         )
+        whole = ~np.isnan(part).all(axis=0).any(axis=0)  # points that every game has reached
+        middle, below, above = (np.where(whole, y, np.nan) for y in (middle, below, above))
         lines.append(series_line(block.series, study.axis, middle, below, above))
     if not lines:
         return None
     frames = study.frame_skip if study.in_frames else 1
     for baseline in baselines:
         scaled = study.scale(baseline.mean.T)[:, study.scale.known]
-        middle = np.median(scaled, axis=1)
+        middle = statistics.nanmedian(scaled)
         style = (baseline.name, baseline.colour, baseline.dark, baseline.dash)
         lines.append(Line(*style, baseline.steps * frames, middle))
     single = len(study.games) == 1
     caption = (
         f"{'Mean' if single else 'Median over games of the mean'} {study.scale.unit} "
         "(compare the paper's Figure 4, left); bands: 95% bootstrap intervals over runs."
+        f"{'' if single else ' A line is drawn as far as all of its games have got.'}"
     )
     if baselines:
-        caption += f" Dopamine: {NOTE}."
+        caption += f" Dopamine, number of games {_how_many(study, baselines)}: {NOTE}."
     title = "Learning curve" if single else "Median learning curve"
     panel = Panel("", tuple(lines))
     return Plot(
@@ -56,6 +60,12 @@ def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
         study.scale.unit if single else f"median {study.scale.unit}",
         {"x_max": float(study.axis[-1])},
     )
+
+
+def _how_many(study: Study, baselines: tuple[Baseline, ...]) -> str:
+    """How many games the published medians are over: 51, or 49 to 51."""
+    counts = {int(np.isfinite(one.mean[study.scale.known]).any(axis=1).sum()) for one in baselines}
+    return " to ".join(map(str, sorted({min(counts), max(counts)})))
 
 
 def _resampled(block: Block, scores: Array) -> statistics.Resampled:
@@ -107,7 +117,7 @@ def sync_distances(findings: Findings) -> Plot | None:
         "lines",
         panels,
         study.axis_name,
-        "‖θ new − θ old‖",
+        DISTANCE,
         {"zero": True},
     )
 

@@ -4,6 +4,7 @@ The same plots give the same bytes: no dates, fixed element ids (`svg.hashsalt`)
 """
 
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,10 +76,10 @@ def _lines(plot: Plot) -> "Figure":
             continue
         _panel(ax, plot, plot.panels[place], small=many)
     if len(plot.panels) == 1:
-        grid[0][0].set(xlabel=plot.x_label, ylabel=plot.y_label)
+        grid[0][0].set(xlabel=plot.x_label, ylabel=_label(plot.y_label))
     else:
         figure.supxlabel(plot.x_label, fontsize=9)
-        figure.supylabel(plot.y_label, fontsize=9)
+        figure.supylabel(_label(plot.y_label), fontsize=9)
     _legend(figure, columns=4 if len(plot.panels) > 1 else 2)
     return figure
 
@@ -196,7 +197,9 @@ def _gains(plot: Plot) -> "Figure":
     )
     ax.axhline(0, color="#222222", linewidth=0.8)
     ax.set_yscale("asinh", linear_width=GAIN_WIDTH)
-    ticks = gain_ticks(np.concatenate([final.y, area.y]))
+    values = np.concatenate([final.y, area.y])
+    ticks = gain_ticks(values)
+    ax.set_ylim(*gain_limits(values))
     ax.set_yticks(ticks, [f"{100 * tick:g}%".replace("-", "−") for tick in ticks])
     ax.minorticks_off()
     ax.set_xticks(range(games), final.x.tolist(), rotation=90 if games > 8 else 0)
@@ -209,13 +212,24 @@ def _gains(plot: Plot) -> "Figure":
     return figure
 
 
+def gain_limits(values: np.ndarray[Any, Any]) -> tuple[float, float]:
+    """A little more than the values and 0 take up, on the bent axis."""
+    bent = np.arcsinh(values / GAIN_WIDTH)
+    low, high = float(np.nanmin(bent, initial=0.0)), float(np.nanmax(bent, initial=0.0))
+    room = 0.06 * (high - low) or 1.0
+    return GAIN_WIDTH * math.sinh(low - room), GAIN_WIDTH * math.sinh(high + room)
+
+
 def gain_ticks(values: np.ndarray[Any, Any]) -> list[float]:
-    """0 and the powers of ten (from 10%) that the values reach, on both sides."""
-    largest = float(np.nanmax(np.abs(values), initial=0.1))
-    sizes = [0.1 * 10**power for power in range(math.ceil(math.log10(largest / 0.1)) + 1)]
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    down = [-size for size in reversed(sizes) if low < -size / 3]
-    return [*down, 0.0, *(size for size in sizes if high > size / 3)]
+    """0 and, inside the limits on both sides, 10%, 20%, 50%, 100%, 200% and so on; only the powers
+    of ten when there would be many."""
+    low, high = gain_limits(values)
+    largest = max(-low, high)
+    powers = range(max(0, math.floor(math.log10(largest / 0.1))) + 1)
+    steps = (1, 2, 5) if len(powers) <= 2 else (1,)
+    sizes = [step * 10**power / 10 for power in powers for step in steps]
+    down = [-size for size in reversed(sizes) if low <= -size]
+    return [*down, 0.0, *(size for size in sizes if size <= high)]
 
 
 def _dots(plot: Plot) -> "Figure":
@@ -260,6 +274,11 @@ def _legend(figure: "Figure", columns: int) -> None:
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(name, handle)
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=columns)
+
+
+def _label(text: str) -> str:
+    """θ_new with a subscript."""
+    return re.sub(r"θ_(\w+)", r"$\\theta_{\\mathrm{\1}}$", text)
 
 
 def _short(value: float) -> str:

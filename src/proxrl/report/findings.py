@@ -3,11 +3,12 @@
 import math
 import zlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from proxrl.report import scores, statistics
-from proxrl.report.series import partner
+from proxrl.report.series import other_differences, partner
 from proxrl.report.statistics import Estimate, Resampled
 from proxrl.report.study import Block, Study
 from proxrl.types import Array
@@ -15,7 +16,13 @@ from proxrl.types import Array
 RESAMPLES = 10_000
 CURVE_RESAMPLES = 1_000  # for the band of the median curve
 FEW_RUNS = 10  # fewer make bootstrap intervals too narrow to decide anything
+FEW_RUNS_OF_A_GAME = 3  # so do fewer than this in any one game
 METRICS = ("median", "IQM", "mean", "optimality gap")
+
+
+def too_few(runs: int, fewest: int) -> bool:
+    """Are so many runs, `fewest` in the game that has fewest, too few to decide anything?"""
+    return runs < FEW_RUNS or fewest < FEW_RUNS_OF_A_GAME
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +32,13 @@ class Aggregate:
     block: Block
     games: int
     runs: int
+    fewest: int  # of a game, where there are fewest
     metrics: dict[str, Estimate]  # name in METRICS
+
+    @property
+    def few(self) -> bool:
+        """Too few runs for its intervals to be believed."""
+        return too_few(self.runs, self.fewest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,19 +56,25 @@ class Comparison:
     improvement: Estimate  # probability of, over all common games
     improvement_games: int
     runs: int  # finished ones of the series that has fewer, on those games
+    fewest: int  # finished ones of a game, where there are fewest
     wins: Estimate  # share of games in which pro's mean final score is the higher
     final_gain: Array  # [all games of the study]
     area_gain: Array  # [all games of the study]
 
     @property
+    def confounds(self) -> dict[str, tuple[Any, Any]]:
+        """Settings besides the pull that differ, by name: pro's value and base's."""
+        return other_differences(self.pro.series, self.base.series)
+
+    @property
     def is_the_pull(self) -> bool:
-        """An agent with the pull against the same without; else just two agents."""
-        return self.pro.series.agent == f"{self.base.series.agent}-pro"
+        """An agent with the pull against the same without, and nothing else that differs."""
+        return self.pro.series.agent == f"{self.base.series.agent}-pro" and not self.confounds
 
     @property
     def few(self) -> bool:
         """Too few runs for its intervals to be believed."""
-        return self.runs < FEW_RUNS
+        return too_few(self.runs, self.fewest)
 
     @property
     def ahead(self) -> int:
@@ -119,7 +138,7 @@ def _aggregate(study: Study, block: Block, resamples: int) -> Aggregate | None:
         name: statistics.estimate(function(once)[0], function(drawn), drawn.repeated)
         for name, function in functions.items()
     }
-    return Aggregate(block, len(games), int(drawn.runs.sum()), metrics)
+    return Aggregate(block, len(games), int(drawn.runs.sum()), int(drawn.runs.min()), metrics)
 
 
 def _pairs(study: Study) -> tuple[list[tuple[Block, Block]], list[tuple[Block, Block]]]:
@@ -174,6 +193,7 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
             statistics.estimate(value, values, part.repeated)
             for value, values, part in zip(real, many, drawn, strict=True)
         ]
+        repeated = all(part.repeated for part in drawn)
         difference = statistics.estimate(real[0] - real[1], many[0] - many[1], repeated)
         medians = statistics.estimate(
             float(statistics.median(once[0])[0] - statistics.median(once[1])[0]),
@@ -193,10 +213,36 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
         chance,
         len(common),
         int(min(one.runs.sum(), other.runs.sum())),
+        int(min(one.runs.min(), other.runs.min())),
         wins,
         scores.gain(pro.mean_final, base.mean_final, study.scale),
         scores.gain(pro.mean_area, base.mean_area, study.scale),
     )
+
+
+def sync_ratio_estimate(
+    pro: Block, base: Block, resamples: int = RESAMPLES
+) -> tuple[Estimate, int, int]:
+    """Pro's target updates over base's, geometric mean over games, with its interval over runs;
+    number of runs in all (of the series that has fewer) and in the game that has fewest."""
+    sizes = [block.curves["sync_distance"] for block in (pro, base)]  # [seeds, games, points]
+    both = np.logical_and(*(np.isfinite(statistics.nanmean(size)) for size in sizes))
+    drawn, real = [], []
+    for block, size in zip((pro, base), sizes, strict=True):
+        by_run = statistics.nanmean(np.moveaxis(np.where(both, size, np.nan), 2, 0))
+        logs = np.log(np.where(by_run > 0, by_run, np.nan))[:, both.any(axis=1)]
+        if not logs.size or np.isnan(logs).all(axis=0).any():
+            return Estimate(math.nan, math.nan, math.nan), 0, 0
+        generator = np.random.default_rng([2, zlib.crc32(block.name.encode())])
+        drawn.append(statistics.resample(logs, resamples, generator))
+        real.append(statistics.mean(statistics.whole(logs))[0])
+    found = statistics.estimate(
+        math.exp(real[0] - real[1]),
+        np.exp(statistics.mean(drawn[0]) - statistics.mean(drawn[1])),
+        all(part.repeated for part in drawn),
+    )
+    runs = [part.runs for part in drawn]
+    return found, int(min(one.sum() for one in runs)), int(min(one.min() for one in runs))
 
 
 def sync_ratios(pro: Block, base: Block) -> Array:

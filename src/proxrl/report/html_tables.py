@@ -11,7 +11,7 @@ from proxrl.report.baselines import Baseline
 from proxrl.report.claims import Claim
 from proxrl.report.findings import METRICS, Comparison, Findings
 from proxrl.report.runs import Run
-from proxrl.report.score_plots import baseline_aggregates
+from proxrl.report.score_plots import baseline_aggregates, baseline_games
 from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate, nanmean, standard_error
 from proxrl.report.study import Study, game_of
@@ -79,7 +79,7 @@ def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> str:
             [
                 _cell(f"{baseline.name}: training returns"),
                 *(_number(values.get(name, math.nan), ".3f") for name in names),
-                _number(int(study.scale.known.sum()), "d"),
+                _number(baseline_games(study, baseline), "d"),
                 _cell("5 seeds", 0, "n"),
             ]
         )

@@ -6,6 +6,7 @@ plotly.js, both inlined, when they are scrolled to. The same study gives the sam
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from importlib import resources
 from typing import Any
@@ -127,7 +128,7 @@ def _plot(plot: Plot) -> dict[str, Any]:
     return {
         "kind": plot.kind,
         "x": plot.x_label,
-        "y": plot.y_label,
+        "y": re.sub(r"θ_(\w+)", r"θ<sub>\1</sub>", plot.y_label),
         "options": plot.options,
         "panels": [
             {

@@ -1,16 +1,17 @@
 """Run folders as plain records: what was asked for, what came of it, what went wrong.
 
 Only config.json, metrics.jsonl, failure.txt and the lock are looked at. A line cut off at the end
-by a kill is left out, as everywhere; any other damage makes the run `corrupt`, with its line.
+by a kill is left out, as everywhere; any other damage makes the run `corrupt`, with its line: also
+a return that is no finite number, because no score could be made of it.
 """
 
 import json
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -22,15 +23,16 @@ from proxrl.types import Array
 
 Status = Literal["finished", "running", "stopped", "failed", "corrupt", "duplicate"]
 CONFIG, METRICS = "config.json", "metrics.jsonl"
+LARGEST = 2**62  # a number of steps that arrays can hold
 CURVES = ("eval_return", "sync_distance", "value_distance", "parameter_distance")
 
 
 class _Line(msgspec.Struct, gc=False):
     """What a report takes from a line of metrics.jsonl; the rest is skipped, but must be JSON."""
 
-    step: int
+    step: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
     eval_return: float = msgspec.field(name="eval/mean_return")
-    returns: list[float] = msgspec.field(name="eval/returns")
+    returns: Annotated[list[float], msgspec.Meta(min_length=1)] = msgspec.field(name="eval/returns")
     protocol: msgspec.Raw
     sync_distance: float | None = msgspec.field(name="train/sync_distance", default=None)
     value_distance: float | None = msgspec.field(name="train/value_distance", default=None)
@@ -93,6 +95,7 @@ def read_run(path: Path, root: Path) -> Run:
     try:
         config = _config(path)
         lines = _lines(path / METRICS)
+        protocols = _protocols(lines)
     except Corrupt as damage:
         return Run(name, "corrupt", str(damage), config)
     place = RunFolder(path)
@@ -116,7 +119,7 @@ def read_run(path: Path, root: Path) -> Run:
         steps,
         np.array([len(line.returns) for line in lines], np.int64),
         {curve: _column(lines, curve) for curve in CURVES},
-        _protocols(lines),
+        protocols,
     )
 
 
@@ -147,11 +150,27 @@ def _config(path: Path) -> RunConfig:
         content = json.loads((path / CONFIG).read_bytes())
         if not isinstance(content, dict):
             raise Corrupt(f"{CONFIG} is not an object")
-        return from_json(content)
+        return _checked(from_json(content))
     except OSError as error:
         raise Corrupt(f"{CONFIG}: {error.strerror}") from None
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise Corrupt(f"{CONFIG} cannot be read: {error}") from None
+
+
+def _checked(config: RunConfig) -> RunConfig:
+    """The config with every value of its declared type, and counts that a report can divide by."""
+    config = msgspec.convert(asdict(config), RunConfig)
+    counts = {
+        "steps": config.steps,
+        "evaluation.period_steps": config.evaluation.period_steps,
+        "protocol.frame_skip": config.protocol.frame_skip,
+    }
+    for name, count in counts.items():
+        if not 1 <= count <= LARGEST:
+            raise Corrupt(f"{CONFIG}: {name} = {count} cannot be: it must lie in [1, 2^62]")
+    if math.isnan(config.c):  # also raises if it cannot be computed
+        raise Corrupt(f"{CONFIG}: proximal.c is not a number")
+    return config
 
 
 def _lines(path: Path) -> list[_Line]:
@@ -165,10 +184,15 @@ def _lines(path: Path) -> list[_Line]:
     try:
         lines = _LINES.decode_lines(whole)
     except msgspec.DecodeError:
-        lines = [_one_line(text, at) for at, text in enumerate(whole.splitlines(), start=1)]
-    for at in range(1, len(lines)):
-        if lines[at].step <= lines[at - 1].step:
-            raise Corrupt(f"{METRICS} line {at + 1}: steps do not increase")
+        texts = enumerate(whole.splitlines(), start=1)
+        lines = [_one_line(text, at) for at, text in texts if text.strip()]
+    before = 0
+    for at, line in enumerate(lines, start=1):
+        if line.step <= before:
+            raise Corrupt(f"{METRICS} line {at}: steps do not increase")
+        if not all(map(math.isfinite, (line.eval_return, *line.returns))):
+            raise Corrupt(f"{METRICS} line {at}: a return that is not finite")
+        before = line.step
     return lines
 
 
@@ -179,7 +203,7 @@ def _one_line(text: bytes, at: int) -> _Line:
         return msgspec.convert(
             {**content, "protocol": msgspec.Raw(msgspec.json.encode(content["protocol"]))}, _Line
         )
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
         what = str(error) if isinstance(error, msgspec.ValidationError) else "not valid JSON"
         raise Corrupt(f"{METRICS} line {at}: {what}") from None
 
@@ -190,10 +214,21 @@ def _column(lines: list[_Line], name: str) -> Array:
 
 
 def _protocols(lines: list[_Line]) -> tuple[tuple[int, dict[str, Any]], ...]:
-    first: dict[bytes, int] = {}
-    for line in lines:
-        first.setdefault(bytes(line.protocol), line.step)
-    return tuple((step, json.loads(text)) for text, step in first.items())
+    """Each protocol that was recorded, with the first step of it."""
+    first: dict[bytes, tuple[int, int]] = {}
+    for at, line in enumerate(lines, start=1):
+        first.setdefault(bytes(line.protocol), (at, line.step))
+    return tuple((step, _protocol(text, at)) for text, (at, step) in first.items())
+
+
+def _protocol(text: bytes, at: int) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Corrupt(f"{METRICS} line {at}: protocol: not valid JSON") from None
+    if not isinstance(found, dict) or any(isinstance(v, dict | list) for v in found.values()):
+        raise Corrupt(f"{METRICS} line {at}: protocol is not an object of plain values")
+    return found
 
 
 def _first_line(path: Path) -> str:

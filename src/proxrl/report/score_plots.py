@@ -57,6 +57,11 @@ def baseline_aggregates(study: Study, baseline: Baseline) -> dict[str, float]:
     return {name: float(f(once)[0]) for name, f in zip(METRICS, functions, strict=True)}
 
 
+def baseline_games(study: Study, baseline: Baseline) -> int:
+    """The number of games behind `baseline_aggregates`."""
+    return int(np.isfinite(study.scale(baseline.at(study.budget_steps))).sum())
+
+
 def gains(study: Study, one: Comparison) -> Plot | None:
     """Figure 3: the final gain of each game, the gain in area under the curve beside it."""
     games = [game for game in range(len(study.games)) if np.isfinite(one.final_gain[game])]
@@ -79,11 +84,12 @@ def gains(study: Study, one: Comparison) -> Plot | None:
     ahead = int((one.final_gain[games] > 0).sum())
     left_out = one.improvement_games - len(games)
     caption = (
-        f"{formula}, mean final scores over seeds; {pro.name} ahead in {ahead} of {len(games)}. "
+        f"{formula}, mean final scores over seeds; {pro.name} ahead in {ahead} of the {len(games)} "
+        f"games with a {reference} score. "
         "Bars: final; dots: the same formula with the mean of the whole curve in place of its end."
     )
     if left_out:
-        caption += f" {left_out} without a human score left out."
+        caption += f" The other {left_out} are left out."
     return Plot(
         f"gain_{pro.agent}",
         f"Gain of {pro.name} over {base.name}",

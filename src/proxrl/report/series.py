@@ -100,6 +100,17 @@ def partner(series: Series, all_series: Sequence[Series]) -> Series | None:
     return next((one for one in all_series if one.main and one.agent == base), None)
 
 
+def other_differences(one: Series, other: Series) -> dict[str, tuple[Any, Any]]:
+    """Settings besides the pull's own in which two series differ: name -> both values."""
+    names = dict.fromkeys((*one.settings, *other.settings))
+    both = {name: (one.settings.get(name), other.settings.get(name)) for name in names}
+    return {
+        name: (left, right)
+        for name, (left, right) in both.items()
+        if left != right and name != "c" and not name.startswith("proximal.")
+    }
+
+
 def _of_one_agent(agent: str, colours: tuple[str, str], runs: list[Run]) -> dict[Series, list[Run]]:
     settings = [agent_settings(run.asked) for run in runs]
     names = dict.fromkeys(name for one in settings for name in one)

@@ -5,7 +5,8 @@ many runs as the game has, with replacement (Agarwal et al. 2021). It is kept as
 each run was drawn, [resamples, runs, games], so that every statistic of all resamples is one matrix
 product: also the interquartile mean, whose sorting is done once.
 
-Intervals are percentiles of the resampled statistic, 95%. One run per game has no interval (NaN).
+Intervals are percentiles of the resampled statistic, 95%. There is none (NaN) if any game has but
+one run.
 """
 
 from dataclasses import dataclass
@@ -45,8 +46,8 @@ class Resampled:
 
     @property
     def repeated(self) -> bool:
-        """Is there a game with more than one run, and so something to resample?"""
-        return bool((self.runs > 1).any())
+        """Has every game more than one run? A single one would count as if it had no variance."""
+        return bool((self.runs > 1).all())
 
 
 def resample(scores: Array, resamples: int, generator: np.random.Generator) -> Resampled:
@@ -147,7 +148,7 @@ def median_curve(curves: Array, scale_low: Array, scale_span: Array, counts: Arr
         number = _weighted(part, there) if missing else sizes
         with np.errstate(invalid="ignore", divide="ignore"):
             means = np.where(number > 0, total / number, np.nan)
-        result[start : start + step] = _nanmedian(means)
+        result[start : start + step] = nanmedian(means)
     return result
 
 
@@ -157,7 +158,7 @@ def _weighted(counts: Array, values: Array) -> Array:
     return np.ascontiguousarray(by_game.transpose(1, 2, 0))
 
 
-def _nanmedian(values: Array) -> Array:
+def nanmedian(values: Array) -> Array:
     """Over the last axis, of what is not NaN; NaN, without a warning, where nothing is left."""
     ordered = np.sort(values, axis=-1)  # NaN sorts last
     number = (~np.isnan(values)).sum(axis=-1, keepdims=True)

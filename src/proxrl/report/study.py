@@ -15,7 +15,7 @@ from proxrl.errors import UserError
 from proxrl.report import scores
 from proxrl.report.protocol import common_protocol, cut
 from proxrl.report.runs import CURVES, Run
-from proxrl.report.series import Series, group
+from proxrl.report.series import Series, agent_settings, group
 from proxrl.report.statistics import nanmean
 from proxrl.training.presets import family_of
 from proxrl.types import Array
@@ -127,7 +127,7 @@ def gather(name: str, runs: Sequence[Run], steps: int | None = None) -> Study:
         _scale(family, games, blocks),
         blocks,
         tuple(runs),
-        _missing(blocks),
+        _missing(blocks, [run for run in runs if not run.usable]),
     )
 
 
@@ -183,16 +183,37 @@ def _scale(family: str, games: tuple[str, ...], blocks: tuple[Block, ...]) -> sc
     return scale if scale.known.any() else scores.raw_scale(games)
 
 
-def _missing(blocks: tuple[Block, ...]) -> tuple[tuple[str, str, int], ...]:
-    """Seeds that a series has in one of its games and lacks in another."""
+def _missing(
+    blocks: tuple[Block, ...], unusable: Sequence[Run]
+) -> tuple[tuple[str, str, int], ...]:
+    """Runs that others make one expect: a main series should have every game and seed that any
+    main series has, another one every seed of its own in every game of its own.
+
+    A run that failed or cannot be read is listed as that, and so is not missing too.
+    """
+    places = [{_place(run) for run in block.runs} for block in blocks]
+    pairs = list(zip(blocks, places, strict=True))
+    of_main = set().union(*(there for block, there in pairs if block.series.main))
     holes = []
-    for block in blocks:
-        there = {(game_of(run.asked.env), run.asked.seed) for run in block.runs}
-        for game in sorted({game for game, _ in there}):
-            for seed in sorted({seed for _, seed in there}):
-                if (game, seed) not in there:
+    for block, there in pairs:
+        expected = of_main if block.series.main else there
+        listed = there | {_place(run) for run in unusable if _belongs(run, block.series)}
+        for game in sorted({game for game, _ in expected}):
+            for seed in sorted({seed for _, seed in expected}):
+                if (game, seed) not in listed:
                     holes.append((block.name, game, seed))
     return tuple(holes)
+
+
+def _place(run: Run) -> tuple[str, int]:
+    return game_of(run.asked.env), run.asked.seed
+
+
+def _belongs(run: Run, series: Series) -> bool:
+    """Would this run be one of the series, had it been usable?"""
+    if run.config is None or run.config.agent != series.agent:
+        return False
+    return agent_settings(run.config) == series.settings
 
 
 def _require_one_run_each(groups: dict[Series, list[Run]]) -> None:
@@ -200,7 +221,7 @@ def _require_one_run_each(groups: dict[Series, list[Run]]) -> None:
     for series, runs in groups.items():
         seen: dict[tuple[str, int], Run] = {}
         for run in runs:
-            key = game_of(run.asked.env), run.asked.seed
+            key = _place(run)
             other = seen.setdefault(key, run)
             if other is not run:
                 raise UserError(

@@ -2,8 +2,11 @@
 
 from collections.abc import Sequence
 
-from proxrl.report.findings import FEW_RUNS, Comparison, Findings
+import numpy as np
+
+from proxrl.report.findings import FEW_RUNS, FEW_RUNS_OF_A_GAME, Comparison, Findings
 from proxrl.report.scores import final_window_steps
+from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate
 from proxrl.report.study import Study
 
@@ -27,23 +30,34 @@ def summary(findings: Findings) -> list[str]:
     study = findings.study
     if not findings.aggregates and not findings.comparisons:
         return [_nothing_finished(study)]
-    sentences = [_sentence(study, one) for one in findings.main_comparisons]
-    if not sentences:
-        sentences = [
-            f"{one.block.name}: {_said(one.metrics['IQM'])}, interquartile mean of the "
-            f"{study.scale.unit} over {_count(one.games, 'game')}."
-            for one in findings.aggregates
-        ]
+    compared = findings.main_comparisons
+    sentences = [_sentence(study, one) for one in compared]
+    told = {block for one in compared for block in (one.pro, one.base)}
+    sentences += [
+        f"{one.block.name}: {_said(one.metrics['IQM'])}, interquartile mean of the "
+        f"{study.scale.unit} over {_count(one.games, 'game')}"
+        f"{'; no partner to compare it with.' if compared else '.'}"
+        for one in findings.aggregates
+        if one.block not in told and (one.block.series.main or not compared)
+    ]
+    if compared:
+        sentences[0] = f"{budget(study)}, {sentences[0]}"
     return sentences
 
 
 def method(study: Study) -> str:
     """How the numbers of the summary were obtained."""
     window = final_window_steps(study.budget_steps)
-    return (
+    text = (
         "In brackets: 95% stratified bootstrap intervals over runs. A run's final score is the "
-        f"mean of its evaluation episodes in the last {window:,.0f} agent steps."
+        f"mean of its evaluation episodes in the last {window:,.0f} agent steps"
     )
+    if int(study.protocol["evaluation.period_steps"]) > window:
+        text += ", or of its last evaluation if that was earlier"
+    text += "."
+    if study.scale.kind == "dqn":
+        text += " DQN's mean, which scales the scores, is taken as known in the intervals."
+    return text
 
 
 def budget(study: Study) -> str:
@@ -66,21 +80,30 @@ def _sentence(study: Study, one: Comparison) -> str:
     repeated = one.improvement.has_interval
     if not repeated:
         verdict = f"{pro} and {base} have too few runs for a ranking"
-    parts = [f"{budget(study)}, {verdict}"]
+    text = verdict
     if one.games:
-        parts[0] += (
+        text += (
             f": interquartile mean of the {study.scale.unit} {_said(one.pro_iqm)} for {pro} "
             f"and {_said(one.base_iqm)} for {base} over {games}, a difference of "
             f"{_said(one.difference, sign=True)}"
         )
-    text = parts[0] + "."
+    text += "."
     if repeated:
         text += (
             f" In the same game a {pro} run beats a {base} run with probability "
             f"{_said(one.improvement)}"
         )
         won = round(one.wins.value * one.improvement_games)
-        text += f"; {pro}'s mean final score is the higher in {won} of {one.improvement_games}."
+        text += f"; {pro}'s mean final score is the higher in {won} of {_all_games(one)}."
+    return text
+
+
+def _all_games(one: Comparison) -> str:
+    """55 games, those without a scale included: the gain chart has fewer."""
+    unscaled = one.improvement_games - len(one.games)
+    text = _count(one.improvement_games, "game")
+    if one.games and unscaled:
+        text += f" ({unscaled} of them without a scale, and so in no other number here)"
     return text
 
 
@@ -152,20 +175,55 @@ def coverage(findings: Findings) -> list[str]:
     if study.missing:
         shown = [f"{name} on {game} seed {seed}" for name, game, seed in study.missing]
         notes.append(f"{_count(len(shown), 'run')} missing: {_listed(shown, 6)}.")
-    few = [
-        one.runs for one in findings.main_comparisons if one.few and one.improvement.has_interval
-    ]
-    if few:
-        notes.append(
-            f"Intervals here rest on {_count(min(few), 'run')} a series; with fewer than "
-            f"{FEW_RUNS} the bootstrap makes them too narrow, and nothing is decided by them."
-        )
+    notes += _single_runs(study) + _few_runs(findings) + _confounds(findings)
     counts = {one.games for one in findings.aggregates}
     if len(counts) > 1:
         notes.append(
             "Series cover different games: compare aggregates only as far as their numbers of "
             "games agree; pairs are always compared on common games."
         )
+    return notes
+
+
+def _single_runs(study: Study) -> list[str]:
+    """Series that have no interval because a game has one finished run."""
+    parts = []
+    for block in study.blocks:
+        runs = (~np.isnan(block.final)).sum(axis=0)
+        if (runs == 1).any():
+            parts.append(f"{(runs == 1).sum()} of {_count(int((runs > 0).sum()), 'game')}")
+            parts[-1] += f" of {block.name}"
+    if not parts:
+        return []
+    return [f"A single finished run in {_listed(parts)}: what rests on them has no interval."]
+
+
+def _few_runs(findings: Findings) -> list[str]:
+    few = [one for one in findings.main_comparisons if one.few and one.improvement.has_interval]
+    if not few:
+        return []
+    runs, fewest = min(one.runs for one in few), min(one.fewest for one in few)
+    return [
+        f"Intervals here rest on {_count(runs, 'run')} a series, {fewest} in the game that has "
+        f"fewest; with fewer than {FEW_RUNS} a series or {FEW_RUNS_OF_A_GAME} a game the bootstrap "
+        "makes them too narrow, and nothing is decided by them."
+    ]
+
+
+def _confounds(findings: Findings) -> list[str]:
+    """Pairs with and without the pull in which something else differs too."""
+    notes = []
+    for one in findings.main_comparisons:
+        pro, base = one.pro.series, one.base.series
+        if pro.agent == f"{base.agent}-pro" and one.confounds:
+            said = [
+                f"{name} ({shown(left) or 'none'} and {shown(right) or 'none'})"
+                for name, (left, right) in one.confounds.items()
+            ]
+            notes.append(
+                f"{pro.name} and {base.name} differ in more than the pull: {_listed(said)}. What "
+                "separates them is not its effect alone, and no claim is decided by it."
+            )
     return notes
 
 

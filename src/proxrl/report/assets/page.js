@@ -130,19 +130,20 @@
     gains(plot) {
       const [final, area] = plot.panels[0].lines, bend = (value) => Math.asinh(value / 0.1);
       const worse = { colour: plot.options.negative[0], dark: plot.options.negative[1] };
-      const percent = final.y.map((y) => (100 * y).toFixed(1) + "%");
+      const said = (value, digits) => `${(100 * value).toFixed(digits)}%`.replace("-", "−");
+      const percent = final.y.map((y) => said(y, 1));
       const bar = { type: "bar", orientation: "h", y: final.x, x: final.y.map(bend), customdata: percent,
         name: "final", marker: { color: final.y.map((y) => colour(y > 0 ? final : worse)) },
         hovertemplate: "<b>%{y}</b><br>final gain %{customdata}<extra></extra>" };
       const dots = { type: "scatter", mode: "markers", y: area.x, x: area.y.map((y) => y === null ? null : bend(y)),
-        name: "area under the curve", customdata: area.y.map((y) => y === null ? "" : (100 * y).toFixed(1) + "%"),
+        name: "area under the curve", customdata: area.y.map((y) => y === null ? "" : said(y, 1)),
         marker: { size: 7, color: css("--card"), line: { color: css("--ink"), width: 1.4 } },
         hovertemplate: "<b>%{y}</b><br>gain in area %{customdata}<extra></extra>" };
       const reach = Math.max(...[...final.y, ...area.y].map((y) => Math.abs(y || 0)));
       const ticks = [0];
       for (let size = 0.1; size / 3 < reach || size === 0.1; size *= 10) ticks.push(size, -size);
       return [[bar, dots], layout(90 + 17 * final.x.length, {
-        xaxis: axis({ tickvals: ticks.map(bend), ticktext: ticks.map((t) => `${Math.round(100 * t)}%`),
+        xaxis: axis({ tickvals: ticks.map(bend), ticktext: ticks.map((t) => said(t, 0)),
           side: "top", zeroline: true, zerolinecolor: css("--muted") }),
         yaxis: axis({ type: "category", ticks: "", gridcolor: "rgba(0,0,0,0)", dtick: 1, tickfont: { size: 11 },
           range: [-0.7, final.x.length - 0.3] }),
