@@ -188,6 +188,6 @@ def test_tables_that_are_long_can_be_searched(desktop: Opened) -> None:
     desktop.page.fill("[data-table=claims-table]", "C61")
     visible = desktop.page.locator("#claims-table tbody tr:visible")
     assert visible.count() == 1
-    assert "seen" in visible.inner_text()
+    assert "Proximal term lowers the distance" in visible.inner_text()
     desktop.page.fill("[data-table=runs-table]", "rainbow-pro pong")
     assert desktop.page.locator("#runs-table tbody tr:visible").count() == 2
