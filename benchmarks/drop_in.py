@@ -23,8 +23,8 @@ import torch
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
-from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 
+from benchmarks.minatar_cnn import MinAtarCNN
 from proxrl.integrations.stable_baselines3 import DQNPro, calls_per_sync
 from proxrl.proximal import distance
 from proxrl.training import presets
@@ -38,24 +38,6 @@ BINS = 30  # points of a curve
 RESULTS = Path("results/drop-in/minatar.jsonl")
 FIGURE = Path("docs/figures/drop-in.png")
 PRESET = presets.make("dqn-pro", "MinAtar/Breakout-v1")
-
-
-class MinAtarCNN(BaseFeaturesExtractor):
-    """The network of the preset: 16 channels 3 x 3, then 128 units."""
-
-    def __init__(self, space: gymnasium.spaces.Box) -> None:
-        super().__init__(space, features_dim=128)
-        height, width, channels = space.shape  # too small for SB3 to take it for an image
-        self.layers = torch.nn.Sequential(
-            torch.nn.Conv2d(channels, 16, 3),
-            torch.nn.ReLU(),
-            torch.nn.Flatten(),
-            torch.nn.Linear(16 * (height - 2) * (width - 2), 128),
-            torch.nn.ReLU(),
-        )
-
-    def forward(self, states: torch.Tensor) -> torch.Tensor:
-        return self.layers(states.permute(0, 3, 1, 2))  # type: ignore[no-any-return]
 
 
 def make_env(game: str) -> gymnasium.Env[Any, Any]:

@@ -1,11 +1,11 @@
 """Writes data/rliable.json: what rliable 1.2.0 says about three made-up score tables.
 
-rliable needs arch < 8, which cannot be imported beside the pandas that proxrl's tests are pinned
-to (3.1), so its numbers were obtained once, in an environment of their own:
+rliable needs arch < 8, which cannot be imported beside pandas 3, so its numbers were obtained once,
+in an environment of their own:
 
-    python3.11 -m venv /tmp/rliable
-    /tmp/rliable/bin/pip install rliable==1.2.0 'pandas<3' numpy==2.4.6 scipy==1.17.1
-    /tmp/rliable/bin/python tests/report/rliable_reference.py
+    python3.11 -m venv rliable-venv
+    rliable-venv/bin/pip install rliable==1.2.0 'pandas<3' numpy==2.4.6 scipy==1.17.1
+    rliable-venv/bin/python tests/report/rliable_reference.py
 
 It draws from NumPy's global state (its `random_state` is not used), seeded here.
 """

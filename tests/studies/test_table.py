@@ -9,9 +9,10 @@ from rich.console import Console
 
 from proxrl.studies.board import Board
 from proxrl.studies.definition import parse
-from proxrl.studies.estimate import Pace, duration, estimate, gigabytes
+from proxrl.studies.estimate import Pace, estimate
 from proxrl.studies.expand import expand
 from proxrl.studies.table import Show, summary
+from proxrl.training.amounts import duration, gigabytes
 from proxrl.training.preflight import Preflight
 from tests.studies.small import STEPS, TEXT
 

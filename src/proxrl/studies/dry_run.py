@@ -9,9 +9,10 @@ from rich.table import Table
 from proxrl.config import flatten
 from proxrl.studies.board import Board
 from proxrl.studies.definition import Scale, Study
-from proxrl.studies.estimate import Estimate, duration, estimate, gigabytes, needs_of, runs_at_once
+from proxrl.studies.estimate import Estimate, estimate, needs_of, runs_at_once
 from proxrl.studies.expand import Job
 from proxrl.training import presets
+from proxrl.training.amounts import duration, gigabytes
 from proxrl.training.machine import available_cores
 
 SAID_ELSEWHERE = ("agent", "env", "seed", "steps")

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from proxrl.errors import UserError
 from proxrl.studies.board import Board
 from proxrl.studies.expand import Job
+from proxrl.training.amounts import gigabytes
 from proxrl.training.folder import RunFolder
 from proxrl.training.metrics import SPEED, read_lines
 from proxrl.training.preflight import Preflight, available_memory, preflight
@@ -106,20 +107,3 @@ def _pace(board: Board, variant: str, needs: Preflight) -> Pace:
         return Pace(median(rates), measured=True)
     assert needs.seconds is not None, "calibrated"
     return Pace(jobs[0].config.steps / needs.seconds, measured=False)
-
-
-def gigabytes(number: float) -> str:
-    if number >= 1e12:
-        return f"{number / 1e12:.1f} TB"
-    return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"
-
-
-def duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    days = seconds / 86400
-    return f"{days:,.0f} days" if days < 730 else f"{days / 365.25:,.0f} years"

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from proxrl.studies.board import STATES, Board, Entry
-from proxrl.studies.estimate import duration
+from proxrl.training.amounts import duration
 
 REFRESH_SECONDS = 0.5
 SUMMARY_SECONDS = 60.0

@@ -18,6 +18,7 @@ from proxrl.envs import Environment, Episodes, make
 from proxrl.errors import UserError
 from proxrl.proximal.rules import make_rule
 from proxrl.replay import log_nbytes
+from proxrl.training.amounts import duration, gigabytes
 from proxrl.training.folder import RunFolder
 from proxrl.training.machine import prepare_process, resolve_device
 from proxrl.types import Batch, ObservationSpec
@@ -45,8 +46,8 @@ class Preflight(NamedTuple):
     final_disk: int  # bytes that the finished run leaves
 
     def __str__(self) -> str:
-        needs = f"needs {_gigabytes(self.memory)} of memory, {_gigabytes(self.disk)} of disk"
-        time_left = "" if self.seconds is None else f", about {_duration(self.seconds)} of training"
+        needs = f"needs {gigabytes(self.memory)} of memory, {gigabytes(self.disk)} of disk"
+        time_left = "" if self.seconds is None else f", about {duration(self.seconds)} of training"
         return needs + time_left
 
 
@@ -93,7 +94,7 @@ def _checkpoints(config: RunConfig) -> int:
 def _require(what: str, needed: int, available: int) -> None:
     if needed > available:
         raise UserError(
-            f"not enough {what}: this run needs {_gigabytes(needed)}, {_gigabytes(available)} "
+            f"not enough {what}: this run needs {gigabytes(needed)}, {gigabytes(available)} "
             "are free; a smaller --replay.capacity needs less"
         )
 
@@ -169,15 +170,3 @@ def _existing(path: Path) -> Path:
     while not path.exists():
         path = path.parent
     return path
-
-
-def _gigabytes(number: int) -> str:
-    return f"{number / 1e9:.1f} GB" if number >= 1e8 else f"{number / 1e6:.0f} MB"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.1f} days"
