@@ -5,14 +5,17 @@
     python -m benchmarks.drop_in plot
 
 Two games, three seeds, one thread; settings of proxrl's MinAtar preset except for the length, fixed
-beforehand, with c from kappa = 1. A finished run is one line of results/drop-in/minatar.jsonl and
-is not repeated; one that was interrupted starts anew. Returns are those of training episodes,
-exploration included.
+beforehand, with c from kappa = 1. As many runs at a time as there are cores. A finished run is one
+line of results/drop-in/minatar.jsonl and is not repeated while its settings stay the same; one that
+was interrupted starts anew. Returns are those of training episodes, exploration included.
 """
 
+import contextlib
 import json
+import multiprocessing
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,7 @@ from benchmarks.minatar_cnn import MinAtarCNN
 from proxrl.integrations.stable_baselines3 import DQNPro, calls_per_sync
 from proxrl.proximal import distance
 from proxrl.training import presets
+from proxrl.training.machine import available_cores
 
 GAMES = ("Breakout", "SpaceInvaders")
 SEEDS = (0, 1, 2)
@@ -55,27 +59,38 @@ def make_env(game: str) -> gymnasium.Env[Any, Any]:
     )
 
 
-def make_model(agent: str, env: gymnasium.Env[Any, Any], seed: int) -> DQN:
+def settings_of(agent: str) -> dict[str, Any]:
+    """What Stable-Baselines3 is told, in its own words."""
     learner = PRESET.learner
-    settings: dict[str, Any] = {"pull_per_sync": PRESET.pull_per_sync} if agent == "DQNPro" else {}
+    settings = {
+        "learning_rate": learner.learning_rate,
+        "buffer_size": PRESET.replay.capacity,
+        "learning_starts": PRESET.replay.warmup_steps,
+        "batch_size": PRESET.replay.batch_size,
+        "gamma": learner.discount,
+        "train_freq": learner.update_period_steps,
+        "gradient_steps": learner.updates_per_step,
+        "target_update_interval": PRESET.target.period,
+        "exploration_fraction": DECAY,
+        "exploration_final_eps": PRESET.exploration.final_epsilon,
+        "adam_epsilon": learner.adam_epsilon,
+        "sticky_actions": PRESET.protocol.sticky_actions,
+        "steps": STEPS,
+    }
+    return settings | ({"pull_per_sync": PRESET.pull_per_sync} if agent == "DQNPro" else {})
+
+
+def make_model(agent: str, env: gymnasium.Env[Any, Any], seed: int) -> DQN:
+    settings = settings_of(agent)
+    del settings["steps"], settings["sticky_actions"]
     return AGENTS[agent](
         "CnnPolicy",
         env,
-        learning_rate=learner.learning_rate,
-        buffer_size=PRESET.replay.capacity,
-        learning_starts=PRESET.replay.warmup_steps,
-        batch_size=PRESET.replay.batch_size,
-        gamma=learner.discount,
-        train_freq=learner.update_period_steps,
-        gradient_steps=learner.updates_per_step,
-        target_update_interval=PRESET.target.period,
-        exploration_fraction=DECAY,
-        exploration_final_eps=PRESET.exploration.final_epsilon,
         policy_kwargs={
             "features_extractor_class": MinAtarCNN,
             "net_arch": [],
             "normalize_images": False,
-            "optimizer_kwargs": {"eps": learner.adam_epsilon},
+            "optimizer_kwargs": {"eps": settings.pop("adam_epsilon")},
         },
         device="cpu",
         seed=seed,
@@ -106,6 +121,7 @@ class Recorder(BaseCallback):
 
 
 def train(agent: str, game: str, seed: int) -> dict[str, Any]:
+    torch.set_num_threads(1)
     model = make_model(agent, make_env(game), seed)
     recorder = Recorder()
     start = time.perf_counter()
@@ -115,7 +131,7 @@ def train(agent: str, game: str, seed: int) -> dict[str, Any]:
         "agent": agent,
         "game": game,
         "seed": seed,
-        "steps": STEPS,
+        "settings": settings_of(agent),
         "c": getattr(model, "c", None),  # None: plain Stable-Baselines3
         "score": float(np.mean(tail)),  # mean return of training episodes in the last 10% of steps
         "episodes": len(recorder.returns),
@@ -135,25 +151,34 @@ def binned(values: list[tuple[int, float]]) -> list[float | None]:
 
 
 def finished() -> list[dict[str, Any]]:
-    if not RESULTS.exists():
-        return []
-    runs = [json.loads(line) for line in RESULTS.read_text().splitlines()]
-    return [run for run in runs if run["steps"] == STEPS]
+    """Runs that are there and were made with today's settings."""
+    lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
+    runs = []
+    for line in lines:
+        with contextlib.suppress(json.JSONDecodeError):  # a line that a crash cut off
+            runs.append(json.loads(line))
+    return [run for run in runs if run.get("settings") == settings_of(run["agent"])]
 
 
 def train_missing() -> None:
-    torch.set_num_threads(1)
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
     done = {(run["agent"], run["game"], run["seed"]) for run in finished()}
-    for seed in SEEDS:
-        for game in GAMES:
-            for agent in AGENTS:
-                if (agent, game, seed) in done:
-                    continue
-                result = train(agent, game, seed)
-                with RESULTS.open("a") as file:
-                    file.write(json.dumps(result) + "\n")
-                print(f"{game} {agent} seed {seed}: {result['score']:.2f}", flush=True)
+    wanted = [(agent, game, seed) for seed in SEEDS for game in GAMES for agent in AGENTS]
+    missing = [run for run in wanted if run not in done]
+    if not missing:
+        return
+    RESULTS.parent.mkdir(parents=True, exist_ok=True)
+    print(f"{len(missing)} of {len(wanted)} runs to make", flush=True)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(available_cores(), mp_context=context) as pool:
+        for future in as_completed(pool.submit(train, *run) for run in missing):
+            result = future.result()
+            with RESULTS.open("a") as file:
+                file.write("\n" * _ends_torn() + json.dumps(result) + "\n")
+            print("{game} {agent} seed {seed}: {score:.2f}".format(**result), flush=True)
+
+
+def _ends_torn() -> bool:
+    return RESULTS.stat().st_size > 0 and not RESULTS.read_text().endswith("\n")
 
 
 def plot() -> None:
