@@ -58,16 +58,22 @@ def test_infinite_c_is_the_plain_algorithm_to_the_bit_after_1000_updates(
     assert torch.equal(weights(one), weights(other))
 
 
+def hook_the_pull(oracle: Any, c: float = 0.05) -> dict[str, Any]:
+    """The paper's line, at the current rate, before each step of a plain algorithm's optimizer."""
+    [group] = oracle.policy.optimizer.param_groups
+    online, target = list(group["params"]), list(target_of(oracle).parameters())
+    oracle.policy.optimizer.register_step_pre_hook(
+        lambda *_: pull_(online, target, group["lr"] / c)
+    )
+    return group  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize(("plain", "pro"), CLASSES)
 def test_it_is_the_plain_algorithm_with_a_pull_before_each_step(
     plain: type[DQN], pro: type[DQN]
 ) -> None:
-    """The oracle hooks the paper's line into the plain algorithm's own optimizer."""
     oracle = make(plain)
-    online = [each for group in oracle.policy.optimizer.param_groups for each in group["params"]]
-    oracle.policy.optimizer.register_step_pre_hook(
-        lambda *_: pull_(online, list(target_of(oracle).parameters()), 1e-3 / 0.05)
-    )
+    hook_the_pull(oracle)
     oracle.learn(300)
     model = make(pro, c=0.05).learn(300)
     assert torch.equal(weights(oracle), weights(model))
@@ -75,30 +81,27 @@ def test_it_is_the_plain_algorithm_with_a_pull_before_each_step(
 
 
 def test_a_schedule_moves_the_pull_with_the_step() -> None:
-    """The oracle hooks the pull with the *current* rate into plain SB3's optimizer."""
-
     def schedule(remaining: float) -> float:
         return 1e-3 * remaining
 
     oracle = make(DQN, learning_rate=schedule)
-    groups = oracle.policy.optimizer.param_groups
-    online, target = list(groups[0]["params"]), list(oracle.q_net_target.parameters())
-    oracle.policy.optimizer.register_step_pre_hook(
-        lambda *_: pull_(online, target, groups[0]["lr"] / 0.05)
-    )
+    group = hook_the_pull(oracle)
     oracle.learn(300)
     model = make(DQNPro, c=0.05, learning_rate=schedule).learn(300)
-    assert groups[0]["lr"] < 1e-4
+    assert group["lr"] < 1e-4
     assert torch.equal(weights(oracle), weights(model))
     with pytest.raises(ValueError, match="overshoot"):
         make(DQNPro, c=0.05, learning_rate=lambda remaining: 0.1 * remaining)
 
 
 def test_polyak_targets_are_an_anchor_like_any_other() -> None:
-    model = make(DQNPro, c=0.05, tau=0.01, target_update_interval=1).learn(200)
-    free = make(DQN, tau=0.01, target_update_interval=1).learn(200)
-    assert not torch.equal(weights(model), weights(free))
-    assert model.proximal.distance() > 0.0
+    polyak: dict[str, Any] = {"tau": 0.01, "target_update_interval": 1}
+    oracle = make(DQN, **polyak)
+    hook_the_pull(oracle)
+    oracle.learn(200)
+    model = make(DQNPro, c=0.05, **polyak).learn(200)
+    assert torch.equal(weights(oracle), weights(model))
+    assert not torch.equal(weights(make(DQN, **polyak).learn(200)), weights(model))
 
 
 def test_a_target_network_that_is_replaced_is_followed() -> None:

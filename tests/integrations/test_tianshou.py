@@ -188,12 +188,23 @@ def test_state_dicts_carry_on_and_go_to_and_from_the_plain_algorithm(
 
 
 def test_a_learning_rate_schedule_moves_step_and_pull(experience: Any) -> None:
-    factory = AdamOptimizerFactory(lr=RATE).with_lr_scheduler_factory(
-        LRSchedulerFactoryLinear(max_epochs=1, epoch_num_steps=50, collection_step_num_env_steps=1)
+    """The oracle hooks the pull with the *current* rate into plain Tianshou's optimizer."""
+    schedule = LRSchedulerFactoryLinear(
+        max_epochs=1, epoch_num_steps=50, collection_step_num_env_steps=1
     )
-    algorithm = make(DQNPro, c=0.05, optim=factory)
-    learn(algorithm, experience, 25)
-    assert algorithm.proximal.param_groups[0]["lr"] == pytest.approx(RATE / 2)
+
+    def scheduled(kind: type, **settings: Any) -> Any:
+        optim = AdamOptimizerFactory(lr=RATE).with_lr_scheduler_factory(schedule)
+        return make(kind, optim=optim, **settings)
+
+    oracle, model = scheduled(DQN), scheduled(DQNPro, c=0.05)
+    online, target = list(oracle.policy.parameters()), list(oracle.model_old.parameters())
+    group = oracle.optim._optim.param_groups[0]
+    oracle.optim._optim.register_step_pre_hook(lambda *_: pull_(online, target, group["lr"] / 0.05))
+    for each in (oracle, model):
+        learn(each, experience, 25)
+    assert model.proximal.param_groups[0]["lr"] == pytest.approx(RATE / 2)
+    assert torch.equal(weights(oracle), weights(model))
 
 
 def test_a_deep_copy_carries_on_alone(experience: Any) -> None:

@@ -53,3 +53,14 @@ def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -
 def test_a_library_that_no_extra_names_is_a_mistake_of_ours() -> None:
     with pytest.raises(LookupError, match="no extra"):
         require("keras")
+
+
+def test_a_copy_of_the_sources_without_an_installation_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def absent(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "requires", absent)
+    with pytest.raises(ImportError, match="proxrl itself is not installed"):
+        require("tianshou")

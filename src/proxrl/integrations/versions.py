@@ -20,7 +20,11 @@ def require(package: str) -> None:
 
 
 def _requirement(package: str) -> Requirement:
-    for requirement in map(Requirement, metadata.requires("proxrl") or []):
+    try:
+        requirements = metadata.requires("proxrl") or []
+    except metadata.PackageNotFoundError:
+        raise ImportError("proxrl itself is not installed: pip install proxrl") from None
+    for requirement in map(Requirement, requirements):
         if canonicalize_name(requirement.name) == canonicalize_name(package):
             return requirement
     raise LookupError(f"no extra of proxrl requires {package}")
