@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxrl.config import differences, flatten, from_json, to_json
+from proxrl.config import differences, flatten, from_json, to_json, validated
 from proxrl.errors import UserError
 from proxrl.training import presets
 
@@ -16,7 +16,7 @@ BASE = presets.make("dqn-pro", "CartPole-v1")
 @pytest.mark.parametrize("agent", presets.AGENTS)
 @pytest.mark.parametrize("env", ["ALE/Pong-v5", "MinAtar/Asterix-v1", "CartPole-v1"])
 def test_presets_are_valid_and_survive_json(agent: str, env: str) -> None:
-    config = presets.make(agent, env).validate()
+    config = validated(presets.make(agent, env))
     assert from_json(json.loads(json.dumps(to_json(config), allow_nan=False))) == config
 
 
@@ -138,7 +138,7 @@ def test_what_cannot_be_is_named_with_its_value_and_what_would_be_right(
     changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        BASE.override(changes).validate()
+        validated(BASE.override(changes))
     assert next(iter(changes)) in str(caught.value)
     assert "\n" not in str(caught.value)
 

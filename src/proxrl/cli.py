@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from proxrl.config import RunConfig, flatten
+from proxrl.config import RunConfig, flatten, validated
 from proxrl.errors import RunFailed, UserError
 from proxrl.training import presets
 
@@ -52,7 +52,7 @@ def train(arguments: list[str]) -> None:
         )
     default = TrainOptions(presets.make(agent, env or presets.ATARI.env))
     options = _parse(TrainOptions, rest, f"proxrl train {agent}", default)
-    config = options.config.validate()
+    config = validated(options.config)
     folder = options.folder or default_folder(config)
 
     from proxrl.training import run

@@ -11,7 +11,7 @@ from proxrl.agents.categorical import project
 from proxrl.agents.learner import Learner
 from proxrl.agents.losses import objective
 from proxrl.agents.networks import build_network
-from proxrl.config import RunConfig
+from proxrl.config import RunConfig, validated
 from proxrl.errors import RunFailed
 from proxrl.proximal import Proximal
 from proxrl.proximal.rules import Rule
@@ -30,7 +30,7 @@ def config(**overrides: Any) -> RunConfig:
         "learner.loss": "squared",
     }
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
-    return presets.make("dqn", "CartPole-v1", {**settings, **dotted}).validate()
+    return validated(presets.make("dqn", "CartPole-v1", {**settings, **dotted}))
 
 
 def learner(run: RunConfig) -> Learner:

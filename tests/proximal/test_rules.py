@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from proxrl.config import RunConfig
+from proxrl.config import RunConfig, validated
 from proxrl.errors import UserError
 from proxrl.proximal import pull_
 from proxrl.proximal.rules import Gradient, Rule, Values, make_rule, register_rule
@@ -18,7 +18,7 @@ from proxrl.types import Batch
 
 def config(**proximal: Any) -> RunConfig:
     settings = {f"proximal.{name}": value for name, value in proximal.items()}
-    return presets.make("dqn", "CartPole-v1", settings).validate()
+    return validated(presets.make("dqn", "CartPole-v1", settings))
 
 
 class Linear(nn.Module):

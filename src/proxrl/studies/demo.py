@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from proxrl.config import validated
 from proxrl.envs import make
 from proxrl.errors import UserError
 from proxrl.report.command import make_report
@@ -31,7 +32,7 @@ def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     changes = {"evaluation.period_steps": max(1, steps // 20), "logging.tensorboard": False}
     jobs = [
         (
-            presets.make(agent, env, changes, seed=seed, steps=steps, threads=1).validate(),
+            validated(presets.make(agent, env, changes, seed=seed, steps=steps, threads=1)),
             folder / agent,
         )
         for agent in AGENTS

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from proxrl.config import RunConfig
+from proxrl.config import RunConfig, validated
 from proxrl.errors import UserError
 from proxrl.studies.definition import Scale, Study, Variant, nearest
 from proxrl.studies.scaling import carried_over
@@ -68,7 +68,7 @@ def _job(study: Study, scale: Scale, variant: Variant, game: str, seed: int, fol
         variant.preset, env, {**scale.settings, **settings}, seed=seed, steps=scale.steps
     )
     try:
-        config.validate()
+        validated(config)
     except UserError as error:
         raise UserError(f"{study.name}, {variant.name} on {game}: {error}") from None
     job = Job(variant.name, game, seed, config, folder)

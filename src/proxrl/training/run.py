@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from proxrl.config import RunConfig, differences
+from proxrl.config import RunConfig, differences, validated
 from proxrl.errors import RunFailed, UserError
 from proxrl.training.agent import Agent
 from proxrl.training.evaluate import Interrupted
@@ -39,7 +39,7 @@ def train(
     config: RunConfig, folder: str | os.PathLike[str], display: Display | None = None
 ) -> Agent:
     """Train a new run in a folder that must not hold one yet."""
-    config = resolved(config).validate()
+    config = validated(resolved(config))
     require_wandb(config.logging)
     place = RunFolder(folder)
     place.require_new()
@@ -66,7 +66,7 @@ def resume(
         changed = before.override(changed)
     config = resolved(changed or before)
     _require_resumable(before, config)
-    config.validate()
+    validated(config)
     require_wandb(config.logging)
     display = display or Silent()
     if config.steps <= (place.newest_step() or 0):

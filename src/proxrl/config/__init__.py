@@ -1,0 +1,38 @@
+"""A run, said completely: its settings, which of them can work, and how they are written down."""
+
+from proxrl.config.plain import differences, flatten, from_json, to_json
+from proxrl.config.settings import (
+    CheckpointConfig,
+    EvaluationConfig,
+    ExplorationConfig,
+    HeadConfig,
+    LearnerConfig,
+    LoggingConfig,
+    NetworkConfig,
+    ProtocolConfig,
+    ProximalConfig,
+    ReplayConfig,
+    RunConfig,
+    TargetConfig,
+)
+from proxrl.config.validity import validated
+
+__all__ = [
+    "CheckpointConfig",
+    "EvaluationConfig",
+    "ExplorationConfig",
+    "HeadConfig",
+    "LearnerConfig",
+    "LoggingConfig",
+    "NetworkConfig",
+    "ProtocolConfig",
+    "ProximalConfig",
+    "ReplayConfig",
+    "RunConfig",
+    "TargetConfig",
+    "differences",
+    "flatten",
+    "from_json",
+    "to_json",
+    "validated",
+]

@@ -1,0 +1,63 @@
+"""Settings as dictionaries: by dotted name, and as JSON and back."""
+
+import dataclasses
+import math
+import typing
+from typing import Any
+
+from proxrl.config.settings import RunConfig
+from proxrl.errors import UserError
+
+
+def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
+    """{"learner.discount": 0.99, ...}: every setting by its dotted name."""
+    flat: dict[str, Any] = {}
+    for item in dataclasses.fields(config):
+        value = getattr(config, item.name)
+        if dataclasses.is_dataclass(value):
+            flat |= flatten(value, f"{prefix}{item.name}.")
+        else:
+            flat[prefix + item.name] = value
+    return flat
+
+
+def differences(one: RunConfig, other: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Settings in which two configs differ, by dotted name."""
+    left, right = flatten(one), flatten(other)
+    return {path: (left[path], right[path]) for path in left if left[path] != right[path]}
+
+
+def to_json(config: RunConfig) -> dict[str, Any]:
+    """Plain JSON values; infinity, which JSON lacks, as the string "inf"."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(inner) for key, inner in value.items()}
+        if isinstance(value, tuple):
+            return list(value)
+        return "inf" if value == math.inf else value
+
+    return typing.cast(dict[str, Any], plain(dataclasses.asdict(config)))
+
+
+def from_json(values: dict[str, Any]) -> RunConfig:
+    """The config that `to_json` wrote; a `UserError` names what does not belong."""
+    config: RunConfig = _from_plain(RunConfig, values, "")
+    return config
+
+
+def _from_plain(kind: Any, values: dict[str, Any], prefix: str) -> Any:
+    hints = typing.get_type_hints(kind)
+    unknown = sorted(set(values) - set(hints))
+    if unknown:
+        raise UserError(f"unknown setting {prefix}{unknown[0]} in config.json")
+    arguments = {}
+    for name, value in values.items():
+        if dataclasses.is_dataclass(hints[name]):
+            value = _from_plain(hints[name], value, f"{prefix}{name}.")
+        elif isinstance(value, list):
+            value = tuple(value)
+        elif value == "inf":
+            value = math.inf
+        arguments[name] = value
+    return kind(**arguments)
