@@ -5,7 +5,6 @@
 
 The line is `Proximal(...)`: it wraps the optimizer, and from then on each step first moves the
 weights w a share lr/c of the way to the target network's, then does what the optimizer does.
-Needs torch, gymnasium[classic-control] and proxrl.
 """
 
 import argparse
@@ -24,11 +23,10 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="DQN with the proximal term, on CartPole")
     parser.add_argument("--c", type=float, default=0.064, help="inf: no pull, plain DQN")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=50_000, help="of the environment")
+    parser.add_argument("--steps", type=int, default=60_000, help="of the environment")
     parser.add_argument("--learning-rate", type=float, default=5e-4)
     parser.add_argument("--discount", type=float, default=0.99)
     parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--replay-size", type=int, default=50_000)
     parser.add_argument("--warmup-steps", type=int, default=1_000)
     parser.add_argument("--update-period", type=int, default=2, help="steps between two updates")
     parser.add_argument("--target-period", type=int, default=256, help="steps between two syncs")
@@ -39,8 +37,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 def make_network(observation_size: int, actions: int) -> nn.Module:
     return nn.Sequential(
-        nn.Linear(observation_size, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(),
-        nn.Linear(128, actions),
+        nn.Linear(observation_size, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(),
+        nn.Linear(256, actions),
     )  # fmt: skip
 
 
@@ -49,13 +47,12 @@ def train(args: argparse.Namespace) -> tuple[nn.Module, list[float]]:
     torch.manual_seed(args.seed)
     draw = np.random.default_rng(args.seed)
     env = gym.make("CartPole-v1")
-    size, actions = env.observation_space.shape[0], int(env.action_space.n)
-
-    online = make_network(size, actions)
+    actions = int(env.action_space.n)
+    online = make_network(env.observation_space.shape[0], actions)
     target = copy.deepcopy(online).requires_grad_(False)
     optimizer = Proximal(torch.optim.Adam(online.parameters(), args.learning_rate), target, args.c)
 
-    replay: deque[tuple[np.ndarray, int, float, np.ndarray, bool]] = deque(maxlen=args.replay_size)
+    replay: deque[tuple[np.ndarray, int, float, np.ndarray, bool]] = deque(maxlen=50_000)
     returns: list[float] = []
     total, loss, wandered = 0.0, 0.0, 0.0
     observation, _ = env.reset(seed=args.seed)
@@ -104,6 +101,19 @@ def train(args: argparse.Namespace) -> tuple[nn.Module, list[float]]:
     return online, returns
 
 
+def evaluate(network: nn.Module, episodes: int = 20) -> float:
+    """Mean return without exploration."""
+    env, total = gym.make("CartPole-v1"), 0.0
+    for seed in range(episodes):
+        (observation, _), over = env.reset(seed=seed), False
+        while not over:
+            with torch.no_grad():
+                action = int(network(torch.as_tensor(observation)).argmax())
+            observation, reward, terminated, truncated, _ = env.step(action)
+            total, over = total + float(reward), terminated or truncated
+    return total / episodes
+
+
 if __name__ == "__main__":
-    _, episodes = train(arguments())
-    print(f"mean return of the last 50 episodes: {np.mean(episodes[-50:]):.1f}")
+    trained, _ = train(arguments())
+    print(f"mean return of 20 episodes without exploration: {evaluate(trained):.1f}")

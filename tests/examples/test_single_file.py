@@ -4,6 +4,7 @@ import importlib.util
 import subprocess
 import sys
 from pathlib import Path
+from statistics import median
 from types import ModuleType
 
 import pytest
@@ -50,7 +51,22 @@ def test_from_the_shell() -> None:
     done = subprocess.run(
         [sys.executable, str(EXAMPLE), *SHORT], capture_output=True, text=True, check=True
     )
-    assert "mean return of the last 50 episodes" in done.stdout
+    assert "mean return of 20 episodes without exploration" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("c", ["0.064", "inf"])
+def test_it_learns_cartpole(
+    example: ModuleType, c: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Seeds 0, 1 and 2, fixed beforehand; the median must pass."""
+    scores = []
+    for seed in ("0", "1", "2"):
+        network, _ = example.train(example.arguments(["--seed", seed, "--c", c]))
+        scores.append(example.evaluate(network))
+    with capsys.disabled():
+        print(f"\nthe single-file example with c = {c}, seeds 0, 1, 2: {scores}")
+    assert median(scores) >= 200
 
 
 def test_it_is_about_a_hundred_lines() -> None:
