@@ -11,6 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
+from typing import Any
+
+import numpy as np
 
 from proxrl.studies.board import Board
 from proxrl.studies.conduct import conduct
@@ -47,11 +50,15 @@ def steps_per_second(runs: int, steps: int, folder: Path) -> float:
     failed = [entry.reason for entry in board.of("failed")]
     if failed:
         raise SystemExit(failed[0])
-    total = 0.0
-    for job in jobs:
-        first, *_, last = read_lines(job.folder / SPEED)
-        total += (last["step"] - first["step"]) / (last["unix_time"] - first["unix_time"])
-    return total
+    seen = [read_lines(job.folder / SPEED) for job in jobs]
+    begin = max(lines[0]["unix_time"] for lines in seen)
+    end = min(lines[-1]["unix_time"] for lines in seen)
+    return sum(_steps_at(lines, end) - _steps_at(lines, begin) for lines in seen) / (end - begin)
+
+
+def _steps_at(lines: list[dict[str, Any]], moment: float) -> float:
+    times, steps = ([line[key] for line in lines] for key in ("unix_time", "step"))
+    return float(np.interp(moment, times, steps))
 
 
 def main(rounds: int, steps: int) -> None:

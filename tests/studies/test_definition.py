@@ -1,8 +1,10 @@
 """Study files are read strictly: what does not belong is named, with what was probably meant."""
 
 import math
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +49,30 @@ grid.proximal.c = [1, inf]
     assert len(by_name) == 5
 
 
+def test_a_grid_may_have_lists_and_words() -> None:
+    grid = "grid.network.hidden = [[32], [64, 64]]\ngrid.network.kind = ['mlp', 'my_nets:wide']"
+    study = parse("mine", SMALL + grid)
+    assert [variant.name for variant in study.variants] == [
+        "dqn-hidden-32-kind-mlp",
+        "dqn-hidden-32-kind-my_nets-wide",
+        "dqn-hidden-64x64-kind-mlp",
+        "dqn-hidden-64x64-kind-my_nets-wide",
+    ]
+    assert study.variants[-1].settings["network.hidden"] == (64, 64)
+
+
+def test_games_of_the_emulator_outside_the_paper_can_be_named() -> None:
+    study = parse("mine", SMALL + "[scales.paper]\ngames = ['Centipede', 'Pong']")
+    assert study.scales["paper"].games == ("Centipede", "Pong")
+    with pytest.raises(UserError, match="unknown game Centipade; did you mean"):
+        parse("mine", SMALL + "[scales.paper]\ngames = ['Centipade']")
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(SMALL.strip(), encoding="utf-8-sig")
+    assert load(str(tmp_path / "mine.toml")).title == "small"
+
+
 def test_a_scale_of_ones_own_and_a_change_to_a_usual_one() -> None:
     study = parse(
         "mine",
@@ -78,7 +104,7 @@ MISTAKES = [
     ("title = 'x'\nplan.sedes = 3", "unknown key sedes in [plan]; did you mean seeds?"),
     ("title = 'x'\nplan.seeds = 'many'", "plan.seeds = 'many' cannot be: it must be a whole"),
     (SMALL + "proximal.cc = 1", "variants.dqn: unknown key proximal.cc; did you mean proximal.c?"),
-    (SMALL + "seed = 3", "seed is not a variant's"),
+    (SMALL + "seed = 3", "seed cannot be said here: it follows from the scale's seeds"),
     (SMALL + "target.period = 'long'", "target.period = 'long' cannot be: it must be a whole"),
     (SMALL + "target.period = 1.5", "it must be a whole number"),
     (SMALL + "target.rule = 'sometimes'", "it must be periodic or polyak"),
@@ -98,6 +124,9 @@ MISTAKES = [
     (SMALL + "[scales.smoke]\nenv = 'CartPole-v1'", "must say where the game goes"),
     (SMALL + "[scales.new]\nenv = '{game}'", "scales.new: games must be a list"),
     (SMALL + "[variants.dqn]", "is not TOML"),
+    (SMALL + "[scales.smoke]\nagent = 'dqn'", "scales.smoke: agent cannot be said here"),
+    (SMALL + "[scales.'a/b']\nseeds = [0]", "scales.a/b cannot name a folder"),
+    (SMALL + "[variants.report]\npreset = 'dqn'", "the report goes into a folder of this name"),
     ("written_for = 'atary'\n" + SMALL, "did you mean atari?"),
 ]
 
@@ -123,6 +152,7 @@ COMMANDS = [
     (["study", "main", "--gpus", "1"], "for --executor ray"),
     (["study", "main", "--sacle", "smoke"], "did you mean --scale?"),
     (["study", "pmpi", "--games", "Pong"], "it has no runs"),
+    (["study", "pmpi", "--executor", "ray"], "--executor cannot be: pmpi is planning"),
     (["study", "main", "--folder", "/dev/null/x", "--scale", "smoke"], "cannot write in /dev/null"),
     (
         ["study", "main", "--executor", "ray", "--address", "127.0.0.1:1", "--scale", "smoke"],
@@ -154,6 +184,49 @@ def test_a_mistake_on_the_command_line_is_one_line_and_exit_2(
     assert left.value.code == 2, error
     assert message in error
     assert "\n" not in error
+
+
+def test_something_else_at_a_clusters_address_is_noticed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts, and never answers
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        words = ["study", "main", "--scale", "smoke", "--executor", "ray", "--address", address]
+        with pytest.raises(SystemExit) as left:
+            cli.main(words)
+    assert left.value.code == 2
+    error = capsys.readouterr().err.strip()
+    assert error.endswith(f"no Ray cluster at --address {address}: something else listens there")
+    assert list(tmp_path.iterdir()) == [], "nothing was written"
+
+
+def test_a_dry_run_of_planning_finds_what_the_run_would_find(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for mistake, message in (
+        ('plan.env = "FrozenLake9x9-v1"', "unknown environment FrozenLake9x9-v1"),
+        ("plan.seeds = -3", "seeds must be at least 1"),
+    ):
+        Path("mine.toml").write_text(f'title = "x"\n{mistake}\n')
+        with pytest.raises(SystemExit) as left:
+            cli.main(["study", "mine.toml", "--dry-run"])
+        assert left.value.code == 2
+        assert message in capsys.readouterr().err
+    Path("mine.toml").write_text('title = "x"\nplan.seeds = 2\nplan.iterations = 3\n')
+    cli.main(["study", "mine.toml", "--dry-run"])
+    assert "with iterations = 3, seeds = 2" in capsys.readouterr().out
+    assert not Path("runs").exists()
+
+
+def test_planning_is_exported_as_runs_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text('title = "x"\nplan.seeds = 2\nplan.iterations = 3\n')
+    cli.main(["study", "mine.toml", "--folder", "here", "--export", "there"])
+    names = {"figure1.png", "figure1.svg", "figure1.csv", "study.json"}
+    assert names <= {path.name for path in Path("here").iterdir()}
+    assert names == {path.name for path in Path("there").iterdir()}
 
 
 def test_help_and_list_need_no_torch() -> None:

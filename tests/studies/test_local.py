@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from proxrl.errors import UserError
@@ -116,7 +117,7 @@ def test_a_killed_run_goes_on_from_its_checkpoint_and_the_others_do_not_notice(
     os.kill(pid_of(victim), signal.SIGKILL)
     said, _ = study.communicate()
     assert study.returncode == 0, said
-    assert "crashed (killed by signal 9): goes on from step" in said
+    assert "crashed (killed by SIGKILL (out of memory?)): goes on from step" in said
     assert_same_bits(run_folders(whole)[RUNS[0]], victim)
 
 
@@ -132,7 +133,7 @@ class Fragile(CartPoleEnv):
 
     def step(self, action):
         Fragile.steps += 1
-        if Fragile.steps == 150:  # after the preflight, before the first checkpoint
+        if Fragile.steps == 300:  # after the preflight, before the first checkpoint
             raise ZeroDivisionError("the pole broke")
         return super().step(action)
 
@@ -154,6 +155,95 @@ gymnasium.register("Fragile-v0", entry_point=Fragile, max_episode_steps=60)
     assert "dqn/CartPole-v1/seed0: done" in done.stderr
     log = (tmp_path / "runs" / "poles-tiny" / name / "log.txt").read_text()
     assert log.count("goes on from step 0") == MAX_CRASHES, "it was tried again"
+
+
+@pytest.mark.parametrize("obstacle", ["a file where a folder should be", "a folder for a log"])
+def test_a_run_that_cannot_even_be_started_fails_alone(obstacle: str, tmp_path: Path) -> None:
+    """Root may write everywhere, so permissions are not what stands in the way here."""
+    home = tmp_path / "runs" / "poles-tiny"
+    if obstacle == "a folder for a log":
+        (home / RUNS[0] / "log.txt").mkdir(parents=True)
+    else:
+        (home / "dqn").mkdir(parents=True)
+        (home / "dqn" / "CartPole-v1").touch()
+    done = carry_out(tmp_path, "--seeds", "0")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert f"{RUNS[0]}: failed: cannot be started: " in done.stderr
+    assert f"{RUNS[1]}: done" in done.stderr
+    assert f"1 of 2 runs failed, first {RUNS[0]}" in done.stderr
+
+
+def test_a_run_that_dies_below_python_is_reported_with_its_signal(tmp_path: Path) -> None:
+    (tmp_path / "abrupt.py").write_text(
+        """
+import os
+import gymnasium
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+
+class Abrupt(CartPoleEnv):
+    def step(self, action):
+        if "proxrl.studies.worker" in open("/proc/self/cmdline").read():
+            os.abort()
+        return super().step(action)
+
+gymnasium.register("Abrupt-v0", entry_point=Abrupt, max_episode_steps=60)
+"""
+    )
+    (tmp_path / "poles.toml").write_text(TEXT.replace('"CartPole-v1"', '"abrupt:Abrupt-v0"'))
+    done = carry_out(tmp_path, "--seeds", "0", "--only", "dqn")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "failed: crashed 3 times at step 0: killed by SIGABRT" in done.stderr
+    log = tmp_path / "runs" / "poles-tiny" / "dqn" / "abrupt-Abrupt-v0" / "seed0" / "log.txt"
+    assert "abrupt.py" in log.read_text(), "it has the place"
+
+
+def test_a_driver_killed_during_an_evaluation_leaves_no_orphan_behind(tmp_path: Path) -> None:
+    """One that takes longer than anybody would wait."""
+    (tmp_path / "poles.toml").write_text(
+        TEXT.replace("evaluation.episodes = 2", "evaluation.episodes = 10_000_000")
+    )
+    first = run_folders(tmp_path)[RUNS[0]]
+    study = begin(tmp_path, "--only", "dqn", "--seeds", "0")
+    wait_until(lambda: step_of(first) >= 800, study)
+    time.sleep(1.0)  # the evaluation at step 1,000 has begun, and the checkpoint comes after it
+    assert step_of(first) == 800
+    pid = pid_of(first)
+    study.kill()
+    study.communicate()
+    wait_until(lambda: not _lives(pid), None)
+    assert not RunFolder(first).is_locked()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_what_the_report_would_refuse_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "poles.toml").write_text(
+        TEXT.replace(
+            '[variants.dqn]\npreset = "dqn"\n',
+            '[variants.dqn]\npreset = "dqn"\ngrid.evaluation.episodes = [2, 3]\n',
+        )
+    )
+    refused = carry_out(tmp_path)
+    assert refused.returncode == 2
+    assert "evaluation.episodes is 2 in dqn-episodes-2/CartPole-v1/seed0 and 3" in refused.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_dry_run_names_every_run_and_those_that_would_be_copied(whole: Path) -> None:
+    (whole / "again.toml").write_text(TEXT)
+    words = [word.replace("poles", "again") for word in command(whole, "--jobs", "16", "--dry-run")]
+    done = subprocess.run(words, cwd=whole, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"{RUNS[0]:<40} same as runs/" in done.stdout
+    assert "4 runs (4 to be copied from the study beside it): 2 variants x 1 game x" in done.stdout
+    assert "nothing is left to run" in done.stdout
+    assert not (whole / "runs" / "again-tiny").exists()
 
 
 def test_other_settings_in_the_same_folder_are_named(tmp_path: Path, whole: Path) -> None:
@@ -191,7 +281,7 @@ def test_a_run_that_someone_else_trains_is_reported_and_not_disturbed(
     place.make()
     with place.locked():
         monkeypatch.setattr(worker, "WAIT_SECONDS", 0.1)
-        code = worker.carry_out(job.config, job.folder, os.getppid(), "wait")
+        code = worker.carry_out(job.config, job.folder, "wait")
         assert code == worker.MISTAKE
         assert place.newest_attempt() == place.attempt == 1, "nobody else has entered"
 

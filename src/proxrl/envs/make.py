@@ -1,6 +1,5 @@
 """From an id to an environment, or one helpful line."""
 
-import difflib
 import importlib
 from typing import Any
 
@@ -8,7 +7,7 @@ import gymnasium
 
 from proxrl.config import ProtocolConfig
 from proxrl.envs.journal import Environment
-from proxrl.errors import UserError
+from proxrl.errors import UserError, did_you_mean
 
 
 def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environment:
@@ -60,9 +59,8 @@ def _import_provider(env: str) -> None:
 def _known(env: str) -> None:
     if env in gymnasium.registry:
         return
-    near = difflib.get_close_matches(env, gymnasium.registry.keys(), n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(near)}?" if near else "; see `gymnasium.pprint_registry()`"
-    raise UserError(f"unknown environment {env}{hint}")
+    hint = did_you_mean(env, gymnasium.registry, most=3)
+    raise UserError(f"unknown environment {env}{hint or '; see `gymnasium.pprint_registry()`'}")
 
 
 def _only_atari(env: str, protocol: ProtocolConfig) -> None:

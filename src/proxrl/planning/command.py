@@ -7,7 +7,7 @@ that the help is instant.
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -62,41 +62,30 @@ class PlanOptions:
     """Random MDPs for --theory."""
 
 
-def run(options: PlanOptions) -> None:
-    """Do it and print what came out; a mistake in the options is a `UserError`."""
+def run(options: PlanOptions) -> list[Path]:
+    """Do it and print what came out; the files written. A mistake is a `UserError`."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=120)  # a pipe has no width: tables keep their lines
     if options.theory:
         _theory(options, console)
-    else:
-        _figure(options, console)
+        return []
+    return _figure(options, console)
 
 
-def _figure(options: PlanOptions, console: Console) -> None:
-    from proxrl.planning.bregman import beta_from_c
-    from proxrl.planning.figure import BETAS, figure1, save
-
-    if options.beta is not None and options.c is not None:
-        raise UserError("say either --beta or --c (beta = 1/(1 + c)), not both")
-    betas = BETAS if options.beta is None else options.beta
-    if options.c is not None:
-        betas = tuple(beta_from_c(options.c).tolist())
+def check(options: PlanOptions) -> None:
+    """A `UserError` if Figure 1 cannot be drawn so: one iteration of one seed tells."""
     _check_folder(options.out)
-    mdp = _mdp(options)
+    few = replace(options, iterations=min(1, options.iterations), seeds=min(1, options.seeds))
+    _computed(few, lambda done, total: None)
+
+
+def _figure(options: PlanOptions, console: Console) -> list[Path]:
+    from proxrl.planning.figure import save
+
+    _check_folder(options.out)
     with _progress("PMPI iterations") as advance:
-        result = figure1(
-            mdp,
-            n=tuple(math.inf if one == "inf" else one for one in options.n),
-            betas=betas,
-            levels=options.noise,
-            seeds=options.seeds,
-            iterations=options.iterations,
-            noise_kind=options.noise_kind,
-            greedy_error=options.greedy_error,
-            seed=options.seed,
-            progress=advance,
-        )
+        result = _computed(options, advance)
     try:
         written = save(result, options.out)
     except OSError as error:
@@ -104,6 +93,30 @@ def _figure(options: PlanOptions, console: Console) -> None:
     console.print(_best_table(result))
     for path in written:
         console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+    return written
+
+
+def _computed(options: PlanOptions, advance: Callable[[int, int], None]) -> "Figure1":
+    from proxrl.planning.bregman import beta_from_c
+    from proxrl.planning.figure import BETAS, figure1
+
+    if options.beta is not None and options.c is not None:
+        raise UserError("say either --beta or --c (beta = 1/(1 + c)), not both")
+    betas = BETAS if options.beta is None else options.beta
+    if options.c is not None:
+        betas = tuple(beta_from_c(options.c).tolist())
+    return figure1(
+        _mdp(options),
+        n=tuple(math.inf if one == "inf" else one for one in options.n),
+        betas=betas,
+        levels=options.noise,
+        seeds=options.seeds,
+        iterations=options.iterations,
+        noise_kind=options.noise_kind,
+        greedy_error=options.greedy_error,
+        seed=options.seed,
+        progress=advance,
+    )
 
 
 def _theory(options: PlanOptions, console: Console) -> None:

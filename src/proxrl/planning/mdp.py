@@ -9,7 +9,6 @@
 A *terminal* state loops to itself with reward 0 under every action: it absorbs, and its value is 0.
 """
 
-import difflib
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from proxrl.errors import UserError
+from proxrl.errors import UserError, did_you_mean
 from proxrl.types import Array
 
 ROW_SUM_TOLERANCE = 1e-8
@@ -191,8 +190,7 @@ def _table(env: str, options: dict[str, Any]) -> dict[int, dict[int, list[Any]]]
     try:
         table = getattr(gymnasium.make(env, **options).unwrapped, "P", None)
     except gymnasium.error.UnregisteredEnv:
-        near = difflib.get_close_matches(env, gymnasium.registry.keys(), n=3, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        hint = did_you_mean(env, gymnasium.registry, most=3)
         raise UserError(f"unknown environment {env}{hint}") from None
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         reason = str(error).splitlines()[0].split(" was raised from")[0]

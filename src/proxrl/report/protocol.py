@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from proxrl.config import flatten
+from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
 from proxrl.report.runs import Run
 from proxrl.training.presets import family_of
@@ -66,15 +66,19 @@ def common_protocol(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def _settings(run: Run) -> list[tuple[str, Any]]:
-    config = run.asked
-    asked = [(name, value) for name, value in flatten(config).items() if name.startswith(PREFIXES)]
     recorded = [
         (setting, line[name])
         for _, line in run.protocols
         for name, setting in RECORDED.items()
         if name in line
     ]
-    return [("family", family_of(config.env)), ("steps", config.steps), *asked, *recorded]
+    return [*asked_of(run.asked), *recorded]
+
+
+def asked_of(config: RunConfig) -> list[tuple[str, Any]]:
+    """The part of the protocol that a config says."""
+    asked = [(name, value) for name, value in flatten(config).items() if name.startswith(PREFIXES)]
+    return [("family", family_of(config.env)), ("steps", config.steps), *asked]
 
 
 def _advice(runs: Sequence[Run], several: dict[str, dict[Any, str]]) -> str:

@@ -4,11 +4,14 @@ A run is a function of its config, so one with the same config is copied from a 
 this one and not run again. `distance` after `main` then costs nothing.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from proxrl import __version__
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.studies.board import is_done
@@ -19,25 +22,38 @@ STUDY = "study.json"
 COPIED = ("config.json", "metrics.jsonl", "episodes.jsonl", "speed.jsonl", "log.txt", "checkpoints")
 
 
+def adoptable(jobs: Iterable[Job], folder: Path) -> dict[Job, Path]:
+    """Where runs that have not begun are finished already, by the same version of proxrl."""
+    beside = [
+        path.parent
+        for path in sorted(folder.parent.glob(f"*/{STUDY}"))
+        if path.parent != folder and _version(path) == __version__
+    ]
+    new = [job for job in jobs if not (job.folder / "config.json").exists()]
+    found = {job: next(_finished_runs(job, beside), None) for job in new}
+    return {job: path for job, path in found.items() if path is not None}
+
+
 def adopt(jobs: Iterable[Job], folder: Path) -> int:
-    """Copy what is finished elsewhere into jobs that have not begun; their number."""
-    beside = [path.parent for path in folder.parent.glob(f"*/{STUDY}") if path.parent != folder]
-    return sum(_adopt(job, beside) for job in jobs if not (job.folder / "config.json").exists())
+    """Copy them; their number."""
+    found = adoptable(jobs, folder)
+    for job, source in found.items():
+        _copy(source, job.folder)
+    return len(found)
 
 
-def _adopt(job: Job, beside: list[Path]) -> bool:
-    for found in _same_runs(job, beside):
-        if is_done(Job(job.variant, job.game, job.seed, job.config, found)):
-            _copy(found, job.folder)
-            return True
-    return False
+def _version(study: Path) -> str | None:
+    try:
+        return str(json.loads(study.read_text())["proxrl"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
-def _same_runs(job: Job, beside: list[Path]) -> Iterator[Path]:
+def _finished_runs(job: Job, beside: list[Path]) -> Iterator[Path]:
     game, seed = job.folder.parts[-2:]
     for study in beside:
         for path in sorted(study.glob(f"*/{game}/{seed}/config.json")):
-            if _config(path.parent) == job.config:
+            if _config(path.parent) == job.config and is_done(replace(job, folder=path.parent)):
                 yield path.parent
 
 

@@ -179,12 +179,26 @@ def require_cluster(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise UserError(f"no Ray cluster at --address {address}: {error}") from None
+    if os.environ.get("RAY_USE_TLS", "0") == "0" and not _speaks_grpc(address):
+        raise UserError(f"no Ray cluster at --address {address}: something else listens there")
+
+
+def _speaks_grpc(address: str) -> bool:
+    """As Ray's control service does; Ray itself would find out after more than a minute."""
+    grpc = importlib.import_module("grpc")
+    with grpc.insecure_channel(address) as channel:
+        try:
+            grpc.channel_ready_future(channel).result(timeout=CONNECT_SECONDS)
+        except grpc.FutureTimeoutError:
+            return False
+    return True
 
 
 def _connected(address: str) -> Any:
     """The `ray` module, with a cluster behind it."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")  # 20 are minutes, for a wrong address
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what matters arrives as an exception
     ray = importlib.import_module("ray")
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

@@ -4,9 +4,9 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 from rich.console import Console
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
     from proxrl.training.preflight import Preflight
 
 
+PLAN_MEMORY = 300_000_000  # bytes; Figure 1 on FrozenLake, measured
+
+
 @dataclass(frozen=True)
 class StudyOptions:
     """Run a study: every run of a figure, side by side, resumable, and its report. The same command
     again does just what is missing or unfinished."""
 
-    study: tyro.conf.Positional[str | None] = None
+    study: tyro.conf.Positional[Annotated[str | None, tyro.conf.arg(metavar="STUDY")]] = None
     """Name of a built-in study (see --list), or a TOML file of your own."""
     scale: str = "session"
     """smoke (a minute), session (MinAtar, 2 games), laptop (MinAtar, 5 games), paper (Atari), or
@@ -83,6 +86,7 @@ def run(options: StudyOptions) -> None:
 
     require_same_study(folder, study, scale)
     require_same(jobs)
+    _require_one_report(jobs)
     _require_environments(jobs)
     if options.dry_run:
         from proxrl.studies.dry_run import print_dry_run
@@ -164,7 +168,7 @@ def _executor(
 
 
 def _finish(console: Console, board: "Board", folder: Path, out: Path | None) -> None:
-    """The report, the export, and what failed."""
+    """What failed, the export, the report."""
     from proxrl.studies.folder import export
     from proxrl.studies.process import last_lines
 
@@ -173,15 +177,15 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
         console.print(f"{entry.job.name} failed; the end of its log:", highlight=False)
         for line in last_lines(entry.job.folder):
             console.print(f"    {line}", highlight=False, markup=False)
+    if out is not None:
+        number = export(list(board.entries), folder, out)
+        console.print(f"exported {number} runs to {out}", highlight=False, markup=False)
     if board.of("done"):
         from proxrl.report.command import make_report
 
         page, words = make_report(folder, say=lambda line: console.print(line, markup=False))
         console.print("\n".join(words), highlight=False, markup=False)
         console.print(f"report, open it in a browser: {page}", highlight=False, markup=False)
-    if out is not None:
-        number = export(list(board.entries), folder, out)
-        console.print(f"exported {number} runs to {out}", highlight=False, markup=False)
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}; "
@@ -192,19 +196,33 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
 def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> None:
     """A study of planning: no runs, one experiment."""
     from proxrl.planning import command
-    from proxrl.studies.folder import opened, require_same_study
+    from proxrl.studies.adopt import STUDY
+    from proxrl.studies.folder import export_files, opened, require_same_study
+    from proxrl.training.amounts import gigabytes
 
-    narrowed = [name for name in ("games", "seeds", "only") if getattr(options, name)]
-    if narrowed:
-        raise UserError(f"--{narrowed[0]} cannot be: {study.name} is planning, it has no runs")
-    chosen = {**(study.plan or {}), **scale.plan}
-    if options.dry_run:
-        words = ", ".join(f"{key} = {value}" for key, value in chosen.items())
-        print(f"{study.name}: no runs; `proxrl plan` with {words}: seconds, into {folder}")
-        return
+    usual = StudyOptions()
+    for name in ("games", "seeds", "only", "executor", "jobs"):
+        if getattr(options, name) != getattr(usual, name):
+            raise UserError(f"--{name} cannot be: {study.name} is planning, it has no runs")
+    chosen = command.PlanOptions(**{**(study.plan or {}), **scale.plan}, out=folder)
     require_same_study(folder, study, scale)
+    if options.dry_run:
+        command.check(chosen)
+        differs = [
+            f"{field.name} = {getattr(chosen, field.name)}"
+            for field in fields(chosen)
+            if field.name != "out" and getattr(chosen, field.name) != field.default
+        ]
+        print(
+            f"{study.name}: no runs; `proxrl plan`{' with ' * bool(differs)}{', '.join(differs)}: "
+            f"seconds, less than {gigabytes(PLAN_MEMORY)} of memory, a few hundred kB in {folder}"
+        )
+        return
     with opened(folder, study, scale):
-        command.run(command.PlanOptions(**chosen, out=options.export or folder))
+        written = command.run(chosen)
+        if options.export is not None:
+            export_files([*written, folder / STUDY], options.export)
+            print(f"exported to {options.export}")
 
 
 def _print_list(console: Console) -> None:
@@ -220,6 +238,20 @@ def _print_list(console: Console) -> None:
         table.add_row(name, study.figures, study.title, *runs)
     console.print(table)
     console.print("what a study will need: proxrl study NAME --scale SCALE --dry-run")
+
+
+def _require_one_report(jobs: list[Job]) -> None:
+    """A `UserError` before anything runs, if the report would have to refuse in the end."""
+    from proxrl.report.protocol import asked_of
+
+    first = dict(asked_of(jobs[0].config))
+    for job in jobs:
+        for setting, value in asked_of(job.config):
+            if value != first[setting]:
+                raise UserError(
+                    f"{setting} is {first[setting]} in {jobs[0].name} and {value} in {job.name}: "
+                    "scores of different protocols cannot stand in one report; make two studies"
+                )
 
 
 def _require_environments(jobs: list[Job]) -> None:

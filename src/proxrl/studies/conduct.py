@@ -10,7 +10,7 @@ from typing import Protocol
 
 from proxrl.studies.board import Board, Entry
 from proxrl.studies.expand import Job
-from proxrl.studies.process import End, last_lines
+from proxrl.studies.process import EXIT_CODE, End, last_lines
 from proxrl.training.folder import RunFolder
 
 MAX_CRASHES = 2  # in a row, without a newer checkpoint: then the run has failed
@@ -44,10 +44,7 @@ def conduct(
         while waiting or board.of("running"):
             while waiting and executor.has_room(waiting[0].job):
                 entry = waiting.pop(0)
-                RunFolder(entry.job.folder).progress.unlink(missing_ok=True)  # of a sitting before
-                executor.start(entry.job)
-                entry.state, entry.begun, entry.ended = "running", None, None
-                watch(board, entry, "begins" if not entry.step else "goes on")
+                watch(board, entry, _start(entry, executor))
             for job, end, reason in executor.ended():
                 entry = board.entries[job]
                 board.look(entry)
@@ -64,6 +61,19 @@ def conduct(
         for entry in board.of("running"):
             entry.state = "waiting"
         raise
+
+
+def _start(entry: Entry, executor: Executor) -> str:
+    """The run's new state, and what to say of it."""
+    try:
+        RunFolder(entry.job.folder).progress.unlink(missing_ok=True)  # of a sitting before
+        executor.start(entry.job)
+    except OSError as error:  # no permission, a full disk: the other runs may have more luck
+        entry.state = "failed"
+        entry.reason = f"cannot be started: {error.strerror or error} ({error.filename})"
+        return f"failed: {entry.reason}"
+    entry.state, entry.begun, entry.ended = "running", None, None
+    return "goes on" if entry.step else "begins"
 
 
 def _settle(entry: Entry, end: End, reason: str) -> str:
@@ -89,6 +99,9 @@ def _settle(entry: Entry, end: End, reason: str) -> str:
 
 
 def _why(entry: Entry, reason: str) -> str:
-    """The last line of the run's log without its time; else what the executor knows."""
+    """What the executor knows; where that is an exit code, the last line of the run's log says
+    more."""
     lines = last_lines(entry.job.folder, 1)
-    return re.sub(r"^[\d-]{10} [\d:]{8} ", "", lines[0]) if lines else reason
+    if not lines or not reason.startswith(EXIT_CODE):
+        return reason
+    return re.sub(r"^[\d-]{10} [\d:]{8} ", "", lines[0])

@@ -19,7 +19,6 @@
 A study of planning has a `plan` table, with the options of `proxrl plan`, in place of variants.
 """
 
-import difflib
 import functools
 import itertools
 import re
@@ -30,7 +29,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from proxrl.errors import UserError
+from proxrl.errors import UserError, did_you_mean
 from proxrl.studies.settings import check_setting, convert, dotted
 from proxrl.training import presets
 
@@ -42,7 +41,14 @@ BUILT_IN = (  # by figure
 # fmt: on
 STUDY_KEYS = ("title", "figures", "written_for", "variants", "scales", "plan")
 SCALE_KEYS = ("env", "games", "seeds", "steps", "plan")
-SAID_BY_THE_SCALE = ("agent", "env", "seed", "steps")
+FOLLOWS_FROM = {  # settings of a run that a study says in other words
+    "agent": "the variant's preset",
+    "env": "the scale's env and games",
+    "seed": "the scale's seeds",
+    "steps": "the scale's steps",
+}
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+REPORT = "report"  # the folder of a study's report, beside its variants
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ def load(name: str) -> Study:
     if name.endswith(".toml"):
         path = Path(name)
         try:
-            return parse(path.stem, path.read_text())
+            return parse(path.stem, path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise UserError(f"cannot read {name}: {error.strerror}") from None
         except UnicodeDecodeError:
@@ -112,8 +118,7 @@ def parse(name: str, text: str) -> Study:
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of a complaint: what was probably meant, or all there is."""
     known = list(known)
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else f": choose from {', '.join(known)}"
+    return did_you_mean(word, known) or f": choose from {', '.join(known)}"
 
 
 # ---------------------------------------------------------------------------------------- its parts
@@ -153,8 +158,7 @@ def _variants(name: str, table: Any) -> list[Variant]:
     where = f"variants.{name}"
     if not isinstance(table, dict):
         raise UserError(f"{where} is no table: write [{where}]")
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name.startswith("."):
-        raise UserError(f"{where} cannot name a folder: use letters, digits, - and _")
+    _require_name(name, where)
     table = dict(table)
     preset = _take(table, "preset", str, where)
     if preset not in presets.AGENTS:
@@ -163,24 +167,38 @@ def _variants(name: str, table: Any) -> list[Variant]:
     del table["preset"]
     table.pop("grid", None)
     settings = _settings(table, where, ("preset", "grid"))
+    axes = []
     for path, values in grid.items():
         if not isinstance(values, list) or not values:
             raise UserError(f"{where}: grid.{path} must be a list of values")
-        for value in values:
-            _settings({path: value}, where, ())
-    points = itertools.product(*([(path, value) for value in grid[path]] for path in grid))
+        axes.append([(path, _settings({path: value}, where, ())[path]) for value in values])
     return [
         Variant(
-            "-".join([name, *(f"{path.rsplit('.', 1)[-1]}-{value}" for path, value in point)]),
+            "-".join([name, *(f"{path.rsplit('.', 1)[-1]}-{_short(value)}" for path, value in at)]),
             preset,
-            {**settings, **dict(point)},
+            {**settings, **dict(at)},
         )
-        for point in points
+        for at in itertools.product(*axes)
     ]
+
+
+def _short(value: Any) -> str:
+    """A value within a variant's name, which is also a folder's: 0.05, 64x64."""
+    if isinstance(value, tuple):
+        return "x".join(map(_short, value))
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", str(value).removesuffix(".0"))
+
+
+def _require_name(name: str, where: str) -> None:
+    if not NAME.fullmatch(name):
+        raise UserError(f"{where} cannot name a folder: use letters, digits, - and _")
+    if name == REPORT:
+        raise UserError(f"{where} cannot be: the report goes into a folder of this name")
 
 
 def _scale(name: str, table: dict[str, Any]) -> Scale:
     where = f"scales.{name}"
+    _require_name(name, where)
     env = _take(table, "env", str, where)
     if "{game}" not in env:
         raise UserError(f'{where}: env = "{env}" must say where the game goes: "ALE/{{game}}-v5"')
@@ -192,7 +210,7 @@ def _scale(name: str, table: dict[str, Any]) -> Scale:
         of_all = ' or "all"' if known is not None else ""
         raise UserError(f"{where}: games must be a list of names{of_all}")
     for game in games:
-        if known is not None and game not in known:
+        if known is not None and game not in known and not _is_atari(env, game):
             raise UserError(f"{where}: unknown game {game}{nearest(game, known)}")
     seeds = table.get("seeds")
     if not isinstance(seeds, list) or not seeds or not all(_is(seed, int) for seed in seeds):
@@ -213,12 +231,25 @@ def _games() -> dict[str, list[str]]:
     return games
 
 
+def _is_atari(env: str, game: str) -> bool:
+    """Is it one of the emulator's other games? The list is the paper's 55."""
+    if presets.family_of(env) != "atari":
+        return False
+    import ale_py
+    import gymnasium
+
+    gymnasium.register_envs(ale_py)
+    return env.replace("{game}", game) in gymnasium.registry
+
+
 def _settings(table: dict[str, Any], where: str, beside: tuple[str, ...]) -> dict[str, Any]:
     """Dotted settings, each known and of its type."""
     settings = dotted(table)
     for path in settings:
-        if path in SAID_BY_THE_SCALE:
-            raise UserError(f"{where}: {path} is not a variant's: the scale says it")
+        if path in FOLLOWS_FROM:
+            raise UserError(
+                f"{where}: {path} cannot be said here: it follows from {FOLLOWS_FROM[path]}"
+            )
     try:
         return {path: check_setting(path, value, beside) for path, value in settings.items()}
     except UserError as error:

@@ -1,21 +1,25 @@
 """The demonstration: DQN and DQN Pro side by side, and what shows within minutes."""
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from proxrl.config import validated
+from proxrl.config import RunConfig, validated
 from proxrl.envs import make
-from proxrl.errors import UserError
+from proxrl.errors import RunFailed, UserError
 from proxrl.report.command import make_report
 from proxrl.report.comparison import draw_comparison
 from proxrl.report.series import NAMES
-from proxrl.studies.local import Glimpse, run_side_by_side
+from proxrl.studies.board import Board, Entry, require_same
+from proxrl.studies.conduct import conduct
+from proxrl.studies.expand import Job
+from proxrl.studies.local import Local
 from proxrl.training import presets
 from proxrl.training.metrics import METRICS, SPEED, read_lines
 
@@ -53,6 +57,47 @@ def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     console.print(f"report, open it in a browser: {page}", highlight=False, markup=False)
 
 
+class Glimpse(NamedTuple):
+    """Where a run is now."""
+
+    job: int
+    step: int
+    last_return: float | None
+
+
+def run_side_by_side(
+    jobs: list[tuple[RunConfig, Path]],
+    watch: Callable[[Glimpse], None],
+    done: Callable[[int], None],
+) -> None:
+    """Train every job at the same time, continuing what is there already.
+
+    On an interrupt every run makes a checkpoint; a failed run raises `RunFailed` in the end.
+    """
+    numbers = {
+        Job(config.agent, config.env, config.seed, config, folder): number
+        for number, (config, folder) in enumerate(jobs)
+    }
+    require_same(numbers)
+    board = Board(list(numbers))
+
+    def pass_on(board: Board, entry: Entry | None, happened: str) -> None:
+        for one in board.of("running", "done"):
+            watch(Glimpse(numbers[one.job], one.step, one.last_return))
+        if entry is not None and entry.state in ("done", "failed"):
+            done(numbers[entry.job])
+
+    for entry in board.of("done"):
+        pass_on(board, entry, "done")
+    try:
+        conduct(board, Local(cores=len(jobs), max_jobs=len(jobs)), pass_on)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("stopped; the same command continues it") from None
+    failures = [entry.reason for entry in board.of("failed")]
+    if failures:
+        raise RunFailed("; ".join(failures))
+
+
 def _train_both(console: Console, jobs: list[Any], steps: int) -> None:
     bars = Progress(
         TextColumn("{task.description:<8}"),
@@ -67,9 +112,6 @@ def _train_both(console: Console, jobs: list[Any], steps: int) -> None:
         tasks = [bars.add_task(NAMES[agent], total=steps, score="") for agent in AGENTS]
 
         def watch(glimpse: Glimpse) -> None:
-            if glimpse.message is not None:
-                bars.print(f"{NAMES[AGENTS[glimpse.job]]}: {glimpse.message}")
-                return
             score = "" if glimpse.last_return is None else f"return {glimpse.last_return:.1f}"
             bars.update(tasks[glimpse.job], completed=glimpse.step, score=score)
 

@@ -7,15 +7,14 @@ from rich.console import Console
 from rich.table import Table
 
 from proxrl.config import flatten
-from proxrl.studies.board import Board
-from proxrl.studies.definition import Scale, Study
+from proxrl.studies.adopt import adoptable
+from proxrl.studies.board import Board, Entry
+from proxrl.studies.definition import FOLLOWS_FROM, Scale, Study
 from proxrl.studies.estimate import Estimate, estimate, needs_of, runs_at_once
 from proxrl.studies.expand import Job
 from proxrl.training import presets
 from proxrl.training.amounts import duration, gigabytes
 from proxrl.training.machine import available_cores
-
-SAID_ELSEWHERE = ("agent", "env", "seed", "steps")
 
 
 def print_dry_run(
@@ -27,16 +26,27 @@ def print_dry_run(
     executor: str,
     jobs_at_once: int | None,
 ) -> None:
-    """Variants with their settings and needs, then the whole."""
+    """Every run, variants with their settings and needs, then the whole."""
     jobs = list(board.entries)
+    copies = adoptable(jobs, folder)
+    for job in copies:
+        board.entries[job].state, board.entries[job].step = "done", job.config.steps
     with console.status("measuring a few updates of each variant"):
         needs = needs_of(jobs, folder, calibrate=True)
     cores = available_cores()
     at_once = runs_at_once(jobs, needs, cores, jobs_at_once)
     known = estimate(board, needs, at_once)
+    for entry in board.entries.values():
+        state = f"same as {copies[entry.job]}" if entry.job in copies else _state(entry)
+        console.print(f"{entry.job.name:<40} {state}", highlight=False, markup=False)
     console.print(_table(study, scale, board, known))
-    for line in _words(board, known, folder, executor):
+    for line in _words(board, known, folder, executor, len(copies)):
         console.print(line, highlight=False, markup=False)
+
+
+def _state(entry: Entry) -> str:
+    begun = entry.state == "waiting" and entry.step
+    return f"at {entry.step:,} of {entry.job.config.steps:,} steps" if begun else entry.state
 
 
 def _table(study: Study, scale: Scale, board: Board, known: Estimate) -> Table:
@@ -68,16 +78,19 @@ def _own_settings(job: Job, scale: Scale) -> str:
     return ", ".join(
         f"{path} = {_shown(value)}"
         for path, value in flatten(job.config).items()
-        if path not in SAID_ELSEWHERE and path not in scale.settings and value != preset[path]
+        if path not in FOLLOWS_FROM and path not in scale.settings and value != preset[path]
     )
 
 
-def _words(board: Board, known: Estimate, folder: Path, executor: str) -> list[str]:
+def _words(board: Board, known: Estimate, folder: Path, executor: str, copies: int) -> list[str]:
     jobs = list(board.entries)
-    counts = board.counts()
     begun = sum(1 for entry in board.of("waiting") if entry.step)
-    states = [f"{counts['done']} done"] if counts["done"] else []
-    states += [f"{begun} begun"] if begun else []
+    counts = {
+        "done": board.counts()["done"] - copies,
+        "to be copied from the study beside it": copies,
+        "begun": begun,
+    }
+    states = [f"{number} {state}" for state, number in counts.items() if number]
     games = list(dict.fromkeys(job.game for job in jobs))
     seeds = list(dict.fromkeys(job.seed for job in jobs))
     measured = {pace.measured for pace in known.paces.values()}
@@ -87,16 +100,26 @@ def _words(board: Board, known: Estimate, folder: Path, executor: str) -> list[s
         (False, True): "at the speed of own runs where there are any; else calibrated",
     }[tuple(sorted(measured))]
     beside = "; with --executor ray divide by what the cluster has" if executor == "ray" else ""
-    return [
-        f"{len(jobs)} runs{' (' + ', '.join(states) + ')' if states else ''}: "
-        f"{len(board.variants)} variants x {len(games)} games x {len(seeds)} seeds, "
+    about = [
+        f"{_counted(len(jobs), 'run')}{' (' + ', '.join(states) + ')' if states else ''}: "
+        f"{_counted(len(board.variants), 'variant')} x {_counted(len(games), 'game')} x "
+        f"{_counted(len(seeds), 'seed')}, "
         f"{jobs[0].config.steps:,} agent steps each, in {folder}/VARIANT/GAME/seedN",
         f"games: {', '.join(games)}; seeds: {', '.join(map(str, seeds))}",
+    ]
+    if not board.of("waiting"):
+        return [*about, "nothing is left to run"]
+    return [
+        *about,
         f"memory: {gigabytes(known.memory)} for {known.at_once} at a time",
         f"disk: {gigabytes(known.peak_disk)} at the peak, {gigabytes(known.final_disk)} in the end",
         f"time: about {duration(known.seconds)} for what is left, {known.at_once} at a time "
         f"({how}{beside})",
     ]
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _shown(value: Any) -> str:

@@ -6,9 +6,11 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
+from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
 from proxrl.studies.board import Board
 from proxrl.studies.expand import Job
+from proxrl.training import presets
 from proxrl.training.amounts import gigabytes
 from proxrl.training.folder import RunFolder
 from proxrl.training.metrics import SPEED, read_lines
@@ -36,11 +38,23 @@ class Estimate(NamedTuple):
 
 def needs_of(jobs: Sequence[Job], folder: Path, calibrate: bool) -> dict[str, Preflight]:
     """By variant, on its first game: the games of a family differ by a few actions only."""
-    first = {job.variant: job for job in reversed(jobs)}
-    return {
-        variant: preflight(first[variant].config, RunFolder(folder), calibrate, refuse=False)
-        for variant in dict.fromkeys(job.variant for job in jobs)
-    }
+    first = {job.variant: job.config for job in reversed(jobs)}
+    found: dict[RunConfig, Preflight] = {}
+    for config in first.values():
+        like = _by_cost(config)
+        if like not in found:
+            found[like] = preflight(config, RunFolder(folder), calibrate, refuse=False)
+    variants = dict.fromkeys(job.variant for job in jobs)
+    return {variant: found[_by_cost(first[variant])] for variant in variants}
+
+
+def _by_cost(config: RunConfig) -> RunConfig:
+    """The same for runs that differ only in numbers that cost nothing."""
+    free = ("proximal.c", "proximal.pull_per_sync", "target.period", "target.tau")
+    rates = ("learner.learning_rate", "learner.annealed_rate")
+    usual = flatten(presets.ATARI)
+    same = {path: usual[path] for path in (*free, *rates)}
+    return config.override({"agent": "", "env": "", "seed": 0, **same})
 
 
 def runs_at_once(
@@ -48,7 +62,7 @@ def runs_at_once(
 ) -> int:
     """As many as have cores and memory here; a `UserError` if not even one fits."""
     threads = max(job.config.threads or cores for job in jobs)
-    by_cores = asked or max(1, cores // threads)
+    by_cores = max(1, cores // threads)
     largest = max(one.memory for one in needs.values())
     free = available_memory()
     by_memory = free // largest
@@ -56,7 +70,7 @@ def runs_at_once(
         raise UserError(
             f"not enough memory: a run needs {gigabytes(largest)}, {gigabytes(free)} are free"
         )
-    return min(by_cores, by_memory, len(jobs))
+    return min(asked or by_cores, by_cores, by_memory, len(jobs))
 
 
 def estimate(board: Board, needs: dict[str, Preflight], at_once: int) -> Estimate:

@@ -70,7 +70,10 @@ def _job(study: Study, scale: Scale, variant: Variant, game: str, seed: int, fol
     try:
         validated(config)
     except UserError as error:
-        raise UserError(f"{study.name}, {variant.name} on {game}: {error}") from None
+        carried = (
+            "" if settings == variant.settings else f" (carried over from {study.written_for})"
+        )
+        raise UserError(f"{study.name}, {variant.name} on {game}: {error}{carried}") from None
     job = Job(variant.name, game, seed, config, folder)
     return Job(variant.name, game, seed, config, folder / job.name)
 

@@ -23,10 +23,14 @@ def require_same_study(folder: Path, study: Study, scale: Scale) -> None:
     try:
         there = json.loads((folder / STUDY).read_text())
         before = there["study"], there["scale"]
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{folder / STUDY} cannot be read: {error}") from None
+    except NotADirectoryError:
+        raise UserError(f"cannot write in {folder}: it is not a folder") from None
+    except OSError as error:
+        raise UserError(f"{folder / STUDY} cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{folder / STUDY} is damaged: choose another --folder") from None
     if before != (study.name, scale.name):
         raise UserError(
             f"{folder} holds the study {before[0]} at scale {before[1]}: choose another --folder"
@@ -64,14 +68,19 @@ def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
     """Copy what a report reads, config and metrics of every run begun; the number of runs."""
     begun = [job for job in jobs if (job.folder / "metrics.jsonl").exists()]
+    for job in begun:
+        small = [job.folder / name for name in SMALL_FILES]
+        export_files(small, out / job.folder.relative_to(folder))
+    if begun:
+        export_files([folder / STUDY], out)
+    return len(begun)
+
+
+def export_files(files: Sequence[Path], out: Path) -> None:
+    """Copies, or a `UserError`."""
     try:
-        for job in begun:
-            target = out / job.folder.relative_to(folder)
-            target.mkdir(parents=True, exist_ok=True)
-            for name in SMALL_FILES:
-                shutil.copyfile(job.folder / name, target / name)
-        if begun:
-            shutil.copyfile(folder / STUDY, out / STUDY)
+        out.mkdir(parents=True, exist_ok=True)
+        for file in files:
+            shutil.copyfile(file, out / file.name)
     except OSError as error:
         raise UserError(f"cannot write in {out}: {error.strerror or error}") from None
-    return len(begun)

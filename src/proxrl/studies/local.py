@@ -1,15 +1,9 @@
 """Runs on this machine, each a process of its own, as many at a time as it carries."""
 
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from subprocess import Popen
-from typing import NamedTuple
 
-from proxrl.config import RunConfig
-from proxrl.errors import RunFailed
-from proxrl.studies.board import Board, Entry, require_same
-from proxrl.studies.conduct import conduct
 from proxrl.studies.expand import Job
 from proxrl.studies.process import End, meaning, reason_of, start
 
@@ -59,48 +53,3 @@ class Local:
 
 def _threads(job: Job, cores: int) -> int:
     return job.config.threads or cores
-
-
-# ------------------------------------------------------------------------------------ for the demo
-
-
-class Glimpse(NamedTuple):
-    """Where a run is now."""
-
-    job: int
-    step: int
-    last_return: float | None
-    message: str | None = None
-
-
-def run_side_by_side(
-    jobs: list[tuple[RunConfig, Path]],
-    watch: Callable[[Glimpse], None],
-    done: Callable[[int], None],
-) -> None:
-    """Train every job at the same time, continuing what is there already.
-
-    On an interrupt every run makes a checkpoint; a failed run raises `RunFailed` in the end.
-    """
-    numbers = {
-        Job(config.agent, config.env, config.seed, config, folder): number
-        for number, (config, folder) in enumerate(jobs)
-    }
-    require_same(numbers)
-    board = Board(list(numbers))
-
-    def pass_on(board: Board, entry: Entry | None, happened: str) -> None:
-        for one in board.of("running", "done"):
-            watch(Glimpse(numbers[one.job], one.step, one.last_return))
-        if entry is not None and entry.state in ("done", "failed"):
-            done(numbers[entry.job])
-
-    for entry in board.of("done"):
-        pass_on(board, entry, "done")
-    try:
-        conduct(board, Local(cores=len(jobs), max_jobs=len(jobs)), pass_on)
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("stopped; the same command continues it") from None
-    failures = [entry.reason for entry in board.of("failed")]
-    if failures:
-        raise RunFailed("; ".join(failures))

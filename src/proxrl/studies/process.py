@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from proxrl.config import RunConfig, to_json
 from proxrl.training.folder import RunFolder
 
 End = Literal["finished", "stopped", "failed", "crashed"]
+EXIT_CODE = "exit code"
 
 
 def start(
@@ -49,7 +51,10 @@ def meaning(code: int) -> End:
 
 
 def reason_of(code: int) -> str:
-    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+    if code >= 0:
+        return f"{EXIT_CODE} {code}"
+    hint = " (out of memory?)" if -code == signal.SIGKILL else ""
+    return f"killed by {signal.Signals(-code).name}{hint}"
 
 
 def last_lines(folder: Path, number: int = 5) -> list[str]:

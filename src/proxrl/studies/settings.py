@@ -1,13 +1,12 @@
 """Settings as TOML writes them: nested tables to dotted names, names and types checked."""
 
-import difflib
 import types
 import typing
 from pathlib import Path
 from typing import Any
 
 from proxrl.config import RunConfig, flatten
-from proxrl.errors import UserError
+from proxrl.errors import UserError, did_you_mean
 from proxrl.training import presets
 
 
@@ -30,9 +29,8 @@ def check_setting(path: str, value: Any, beside: tuple[str, ...] = ()) -> Any:
     hint = _hint(path)
     if hint is None:
         known = [*flatten(presets.ATARI), *beside]
-        near = difflib.get_close_matches(path, known, n=1, cutoff=0.5)
-        meant = f"; did you mean {near[0]}?" if near else " (see proxrl train dqn --help)"
-        raise UserError(f"unknown key {path}{meant}")
+        meant = did_you_mean(path, known)
+        raise UserError(f"unknown key {path}{meant or ' (see proxrl train dqn --help)'}")
     return convert(path, value, hint)
 
 

@@ -14,10 +14,12 @@ stops: nobody would hear of it.
 """
 
 import contextlib
+import faulthandler
 import json
 import os
 import signal
 import sys
+import threading
 import time
 import traceback
 from pathlib import Path
@@ -37,9 +39,9 @@ TAKE_OVER_SECONDS = 30 * 60.0  # for a process elsewhere to reach its next check
 How = Literal["wait", "take-over"]
 
 
-def carry_out(config: RunConfig, folder: Path, parent: int, how: How) -> int:
+def carry_out(config: RunConfig, folder: Path, how: How) -> int:
     """Train, or continue; the exit code."""
-    display = Reporter(RunFolder(folder), parent)
+    display = Reporter(RunFolder(folder))
     try:
         _train_or_resume(config, folder, display, how)
     except UserError as error:
@@ -81,8 +83,8 @@ def _train_or_resume(config: RunConfig, folder: Path, display: "Reporter", how: 
 class Reporter:
     """A display that writes: lines to the log, the state of things to progress.json."""
 
-    def __init__(self, place: RunFolder, parent: int) -> None:
-        self._place, self._parent, self._next_beat = place, parent, 0.0
+    def __init__(self, place: RunFolder) -> None:
+        self._place, self._next_beat = place, 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -98,18 +100,25 @@ class Reporter:
         if now < self._next_beat and run.step < run.config.steps:
             return
         self._next_beat = now + BEAT_SECONDS
-        if os.getppid() != self._parent:
-            os.kill(os.getpid(), signal.SIGTERM)  # answered by a checkpoint
         score = run.last_evaluation.mean if run.last_evaluation else None
         with contextlib.suppress(OSError):  # only for the eye
             self._place.progress.write_text(json.dumps({"step": run.step, "return": score}))
 
 
+def _stop_without(parent: int) -> None:
+    """SIGTERM, answered by a checkpoint, once the parent process is gone."""
+    while os.getppid() == parent:
+        time.sleep(BEAT_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def main() -> None:
     folder, parent, how = sys.argv[1:]
+    faulthandler.enable()  # a crash below Python leaves its place in the log
+    threading.Thread(target=_stop_without, args=(int(parent),), daemon=True).start()
     config = from_json(json.load(sys.stdin))
     assert how in ("wait", "take-over"), how
-    sys.exit(carry_out(config, Path(folder), int(parent), "wait" if how == "wait" else "take-over"))
+    sys.exit(carry_out(config, Path(folder), "wait" if how == "wait" else "take-over"))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ from proxrl.types import Batch, ObservationSpec
 PROCESS_BYTES = 600_000_000  # Python, torch and their buffers, measured
 PRIORITY_BYTES = 8
 OTHER_FILES_BYTES = 10_000_000  # metrics, episodes, events
-CALIBRATION_UPDATES = 12
+CALIBRATION_BLOCKS = 5
+CALIBRATION_UPDATES = 3
 CGROUP_FILES = (  # (limit, usage) of version 2 and version 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     (
@@ -34,7 +36,7 @@ CGROUP_FILES = (  # (limit, usage) of version 2 and version 1
         "/sys/fs/cgroup/memory/memory.usage_in_bytes",
     ),
 )
-CALIBRATION_STEPS = 100
+CALIBRATION_STEPS = 30
 
 
 class Preflight(NamedTuple):
@@ -129,10 +131,13 @@ def _seconds(
 
 def _time_each(action: object, times: int) -> float:
     assert callable(action)
-    start = time.perf_counter()
-    for _ in range(times):
-        action()
-    return (time.perf_counter() - start) / times
+    rates = []
+    for _ in range(CALIBRATION_BLOCKS):
+        start = time.perf_counter()
+        for _ in range(times):
+            action()
+        rates.append((time.perf_counter() - start) / times)
+    return median(rates)  # a neighbour's burst does not count
 
 
 def _random_batch(
