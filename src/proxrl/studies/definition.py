@@ -3,6 +3,7 @@
     title = "DQN with Polyak averaging against DQN Pro"
     figures = "5 right"                     # of the paper; optional
     written_for = "atari"                   # optional: carry settings over to other families
+    headline = ["dqn-polyak-tau-0.005"]     # optional: what a report puts first of an agent
 
     [variants.dqn-polyak]                   # -> dqn-polyak-tau-0.05, dqn-polyak-tau-0.005
     preset = "dqn"
@@ -40,7 +41,7 @@ BUILT_IN = (  # by figure
     "pmpi", "tune-c", "main", "distance", "period", "polyak", "anneal", "larger-c", "value-space",
 )
 # fmt: on
-STUDY_KEYS = ("title", "figures", "written_for", "variants", "scales", "plan")
+STUDY_KEYS = ("title", "figures", "written_for", "headline", "variants", "scales", "plan")
 SCALE_KEYS = ("env", "games", "seeds", "steps", "plan")
 SAID_BY_THE_SCALE = ("agent", "env", "seed", "steps")
 
@@ -75,6 +76,7 @@ class Study:
     title: str
     figures: str
     written_for: str | None
+    headline: tuple[str, ...]  # variants that stand for their agents in a report
     variants: tuple[Variant, ...]
     scales: dict[str, Scale]
     plan: dict[str, Any] | None
@@ -136,6 +138,7 @@ def _study(name: str, content: dict[str, Any]) -> Study:
     twice = {one.name for one in variants if [v.name for v in variants].count(one.name) > 1}
     if twice:
         raise UserError(f"two variants are called {min(twice)}")
+    headline = _headline(content.get("headline", []), variants)
     usual = tomllib.loads((DATA / "scales.toml").read_text())
     own = _take(content, "scales", dict, "", default={})
     for key, table in own.items():
@@ -145,7 +148,7 @@ def _study(name: str, content: dict[str, Any]) -> Study:
         key: _scale(key, _merged(usual.get(key, {}), own.get(key, {})))
         for key in dict.fromkeys((*usual, *own))
     }
-    return Study(name, title, figures, written_for, tuple(variants), scales, plan)
+    return Study(name, title, figures, written_for, headline, tuple(variants), scales, plan)
 
 
 def _variants(name: str, table: Any) -> list[Variant]:
@@ -177,6 +180,24 @@ def _variants(name: str, table: Any) -> list[Variant]:
         )
         for point in points
     ]
+
+
+def _headline(names: Any, variants: list[Variant]) -> tuple[str, ...]:
+    """Names of variants, no two of one preset: a report has room for one."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UserError('headline must be a list of variants: ["dqn-pro"]')
+    if names and not variants:
+        raise UserError("headline names variants: a study with a [plan] has none")
+    presets_of = {variant.name: variant.preset for variant in variants}
+    taken: dict[str, str] = {}
+    for name in names:
+        if name not in presets_of:
+            raise UserError(f"headline: unknown variant {name}{nearest(name, presets_of)}")
+        preset = presets_of[name]
+        if preset in taken:
+            raise UserError(f"headline: {taken[preset]} and {name} are both {preset}: keep one")
+        taken[preset] = name
+    return tuple(names)
 
 
 def _scale(name: str, table: dict[str, Any]) -> Scale:
