@@ -96,6 +96,12 @@ steps = 1_000
     assert study.scales["pole"].games == ("CartPole-v1",)
 
 
+def test_a_headline_is_variants_by_their_names_in_the_grid() -> None:
+    grid = "\n[variants.p]\npreset = 'dqn-pro'\ngrid.proximal.c = [0.1, 0.2]\n"
+    assert parse("mine", SMALL + grid).headline == ()
+    assert parse("mine", "headline = ['p-c-0.2']" + SMALL + grid).headline == ("p-c-0.2",)
+
+
 MISTAKES = [
     ("titel = 1", "unknown key titel; did you mean title?"),
     ("[variants.x]\npreset = 'dqn'", "title is missing"),
@@ -128,6 +134,15 @@ MISTAKES = [
     (SMALL + "[scales.'a/b']\nseeds = [0]", "scales.a/b cannot name a folder"),
     (SMALL + "[variants.report]\npreset = 'dqn'", "the report goes into a folder of this name"),
     ("written_for = 'atary'\n" + SMALL, "did you mean atari?"),
+    ("headline = ['dqm']" + SMALL, "headline: unknown variant dqm; did you mean dqn?"),
+    ("headline = 'dqn'" + SMALL, "headline must be a list of variants"),
+    ("headline = [1]" + SMALL, "headline must be a list of variants"),
+    ("headline = ['dqn', 'dqn']" + SMALL, "headline: dqn and dqn are both dqn: keep one"),
+    (
+        "headline = ['dqn', 'b']" + SMALL + "[variants.b]\npreset = 'dqn'\ntarget.period = 9",
+        "headline: dqn and b are both dqn: keep one",
+    ),
+    ("title = 'x'\nheadline = ['dqn']\nplan.seeds = 3", "a study with a [plan] has none"),
 ]
 
 

@@ -117,6 +117,35 @@ def test_what_is_carried_over_meets_the_preset_exactly() -> None:
     assert carried_over(values, "dqn", "atari", "MinAtar/Asterix-v1") == values
 
 
+@pytest.mark.parametrize("scale", ["smoke", "session", "laptop", "paper"])
+def test_the_headline_of_a_grid_of_c_is_the_papers_pull_at_every_scale(scale: str) -> None:
+    """kappa = 1 and 2.5, wherever the preset has another."""
+    tuned, larger = of_variant("tune-c", scale), of_variant("larger-c", scale)
+    pulls = [tuned[name].config.pull_per_sync for name in load("tune-c").headline]
+    assert pulls == pytest.approx([1.0, 2.5])
+    pulls = [larger[name].config.pull_per_sync for name in load("larger-c").headline]
+    assert pulls == pytest.approx([2.5])
+
+
+@pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "pmpi"])
+@pytest.mark.parametrize("scale", ["smoke", "session", "laptop", "paper"])
+def test_every_agent_of_several_variants_has_one_that_stands_for_it(name: str, scale: str) -> None:
+    """Said by the headline, or else the preset itself: never left to the order of folders."""
+    headline = load(name).headline
+    agents: dict[str, dict[str, Job]] = {}
+    for variant, job in of_variant(name, scale).items():
+        agents.setdefault(job.config.agent, {})[variant] = job
+    for agent, jobs in agents.items():
+        preset = presets.make(agent, next(iter(jobs.values())).config.env)
+        usual = [
+            variant
+            for variant, job in jobs.items()
+            if (job.config.c, job.config.target, job.config.learner, job.config.proximal.rule)
+            == (preset.c, preset.target, preset.learner, preset.proximal.rule)
+        ]
+        assert len(jobs) == 1 or len(set(jobs) & set(headline)) == 1 or len(usual) == 1
+
+
 def test_classic_control_is_carried_over_by_the_same_rule() -> None:
     carried = carried_over(
         {"target.period": 4_000, "target.tau": 0.0005, "proximal.c": 0.2},

@@ -14,10 +14,10 @@ from proxrl.errors import UserError
 @dataclass(frozen=True)
 class ReportOptions:
     """Report on a folder of runs: one page that opens without a network, every figure as PNG and
-    SVG, and scores.csv. Reads run folders only; runs of different protocols are refused."""
+    SVG, and scores.csv. Reads files only; runs of different protocols are refused."""
 
     folder: tyro.conf.Positional[Path]
-    """Folder with runs, at any depth."""
+    """Folder with runs, at any depth; a study's folder gives the page its title."""
     out: Path | None = None
     """Where index.html, scores.csv and figures/ go; default: DIR/report."""
     baselines: Literal["dopamine"] | None = None
@@ -42,6 +42,7 @@ def make_report(
             raise UserError(f"--{name} {value} cannot be: it must be at least 1")
 
     from proxrl.report import figures, page, plots, tables
+    from proxrl.report.about import read_about
     from proxrl.report.baselines import beside
     from proxrl.report.claims import check_claims
     from proxrl.report.curve_plots import learning_curves
@@ -56,7 +57,7 @@ def make_report(
     for run in runs:
         if run.status in ("corrupt", "duplicate"):
             say(f"{run.path} is left out: {run.note}")
-    study = gather(folder.resolve().name, runs, steps)
+    study = gather(folder.resolve().name, runs, steps, read_about(folder, say))
     published = beside(study) if baselines else ()
     findings = examine(study, resamples)
     drawn = plots.all_plots(findings, published)

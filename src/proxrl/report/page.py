@@ -22,7 +22,7 @@ from proxrl.report.html_tables import escaped, marked
 from proxrl.report.plot import Plot
 from proxrl.report.statistics import nanmean, standard_error
 from proxrl.report.study import Study
-from proxrl.report.words import coverage, lead, method, summary
+from proxrl.report.words import coverage, figures, lead, method, summary, title
 from proxrl.types import Array
 
 DIGITS = 4  # significant, in embedded curves
@@ -41,8 +41,8 @@ def render(
 
     study = findings.study
     parts = {
-        "title": escaped(f"{study.name} · proxrl report"),
-        "name": escaped(study.name),
+        "title": escaped(_tab(study)),
+        "heading": _heading(study),
         "lead": escaped(lead(study)),
         "method": escaped(method(study)),
         "summary": "".join(f"<p>{marked(line)}</p>" for line in summary(findings)),
@@ -69,6 +69,19 @@ def render(
         before, after = page.split("{{" + name + "}}", 1)
         page = before + content + after
     return page
+
+
+def _tab(study: Study) -> str:
+    """With the folder's name, which tells the scales of a study apart."""
+    named = [study.about.title, figures(study), study.name]
+    return " · ".join([part for part in named if part] + ["proxrl report"])
+
+
+def _heading(study: Study) -> str:
+    heading = f"<h1>{escaped(title(study))}</h1>"
+    if named := figures(study):
+        heading += f'<p class="paper">Corresponds to {escaped(named)} of the paper</p>'
+    return heading
 
 
 # ------------------------------------------------------------------------------------ what is drawn

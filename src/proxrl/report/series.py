@@ -56,7 +56,7 @@ class Series:
     agent: str
     settings: dict[str, Any]  # all that make the agent, by dotted name
     varied: tuple[str, ...]  # the ones in which series of this agent differ
-    main: bool  # the agent as its preset has it, or the only one there is
+    main: bool  # stands for the agent: the study's headline, else as its preset has it
     colour: str = "#000000"
     dark: str = "#ffffff"
     dash: str = "solid"
@@ -81,14 +81,19 @@ def agent_settings(config: RunConfig) -> dict[str, Any]:
     return {**flat, "c": config.c}
 
 
-def group(runs: Sequence[Run]) -> dict[Series, list[Run]]:
-    """Runs by series: DQN before DQN Pro before the Rainbows, the main series of an agent first."""
+def group(runs: Sequence[Run], headline: Sequence[RunConfig] = ()) -> dict[Series, list[Run]]:
+    """Runs by series: DQN before DQN Pro before the Rainbows, the main series of an agent first.
+
+    `headline`: configs whose series are to be the main ones of their agents.
+    """
     groups: dict[Series, list[Run]] = {}
     present = {run.asked.agent for run in runs}
     strangers = sorted(present - set(NAMES))
     for agent in (*(name for name in NAMES if name in present), *strangers):
         colours = COLOURS.get(agent) or OTHERS[strangers.index(agent) % len(OTHERS)]
-        groups |= _of_one_agent(agent, colours, [run for run in runs if run.asked.agent == agent])
+        own = [run for run in runs if run.asked.agent == agent]
+        wanted = [agent_settings(config) for config in headline if config.agent == agent]
+        groups |= _of_one_agent(agent, colours, own, wanted)
     return groups
 
 
@@ -111,7 +116,9 @@ def other_differences(one: Series, other: Series) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _of_one_agent(agent: str, colours: tuple[str, str], runs: list[Run]) -> dict[Series, list[Run]]:
+def _of_one_agent(
+    agent: str, colours: tuple[str, str], runs: list[Run], headline: list[dict[str, Any]]
+) -> dict[Series, list[Run]]:
     settings = [agent_settings(run.asked) for run in runs]
     names = dict.fromkeys(name for one in settings for name in one)
     # a setting that one target rule has and the other lacks is told by the rule alone
@@ -125,6 +132,8 @@ def _of_one_agent(agent: str, colours: tuple[str, str], runs: list[Run]) -> dict
     usual = tuple(preset.get(name) for name in varied)
     if usual not in kinds:  # then the one with most runs stands for the agent
         usual = max(kinds, key=lambda kind: len(kinds[kind]))
+    named = (kind for kind, members in kinds.items() if settings[members[0]] in headline)
+    usual = next(named, usual)
     order = sorted(kinds, key=lambda kind: (kind != usual, [_order(value) for value in kind]))
     groups: dict[Series, list[Run]] = {}
     for place, kind in enumerate(order):

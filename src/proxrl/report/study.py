@@ -13,6 +13,7 @@ import numpy as np
 
 from proxrl.errors import UserError
 from proxrl.report import scores
+from proxrl.report.about import About
 from proxrl.report.protocol import common_protocol, cut
 from proxrl.report.runs import CURVES, Run
 from proxrl.report.series import Series, agent_settings, group
@@ -52,7 +53,8 @@ class Block:
 class Study:
     """Everything that a report shows, before any statistics."""
 
-    name: str
+    name: str  # of the folder
+    about: About
     family: str
     protocol: dict[str, Any]
     budget_steps: int
@@ -92,8 +94,11 @@ class Study:
         return next(found, None)
 
 
-def gather(name: str, runs: Sequence[Run], steps: int | None = None) -> Study:
+def gather(
+    name: str, runs: Sequence[Run], steps: int | None = None, about: About | None = None
+) -> Study:
     """One study of all runs; a `UserError` if their protocols differ."""
+    about = about or About()
     if steps is not None:
         runs = [cut(run, steps) for run in runs]
     usable = [run for run in runs if run.usable]
@@ -108,7 +113,7 @@ def gather(name: str, runs: Sequence[Run], steps: int | None = None) -> Study:
     together = math.ceil(evaluations / MAX_POINTS)
     count = math.ceil(evaluations / together)
     points = np.minimum(np.arange(1, count + 1) * together * period, budget)
-    groups = group(usable)
+    groups = group(usable, about.headline_configs(runs))
     _require_one_run_each(groups)
     blocks = tuple(
         _block(series, members, games, seeds, budget, period * together, count)
@@ -117,6 +122,7 @@ def gather(name: str, runs: Sequence[Run], steps: int | None = None) -> Study:
     family = str(protocol["family"])
     return Study(
         name,
+        about,
         family,
         protocol,
         budget,

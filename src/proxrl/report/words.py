@@ -1,5 +1,6 @@
 """What a report says at its top: a few sentences with their numbers, and what they leave out."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,18 @@ from proxrl.report.statistics import Estimate
 from proxrl.report.study import Study
 
 FAMILIES = {"atari": "Atari game", "minatar": "MinAtar game", "classic": "environment"}
+
+
+def title(study: Study) -> str:
+    """The study's own, or its folder's name."""
+    return study.about.title or study.name
+
+
+def figures(study: Study) -> str:
+    """Figure 5 left, or Figures 3, 4 left, 7-10; empty if the study names none."""
+    named = study.about.figures
+    several = len(re.findall(r"\d+", named)) > 1
+    return f"Figure{'s' if several else ''} {named}" if named else ""
 
 
 def lead(study: Study) -> str:

@@ -56,7 +56,8 @@ class StudyOptions:
     jobs: int | None = None
     """Runs at the same time, at most; default: as many as cores and memory carry."""
     export: Path | None = None
-    """Afterwards copy config.json and metrics.jsonl of every run there (no weights, no replay)."""
+    """Afterwards copy what a report reads there: study.json, and config.json and metrics.jsonl of
+    every run (no weights, no replay)."""
 
 
 def run(options: StudyOptions) -> None:

@@ -3,6 +3,7 @@
     title = "DQN with Polyak averaging against DQN Pro"
     figures = "5 right"                     # of the paper; optional
     written_for = "atari"                   # optional: carry settings over to other families
+    headline = ["dqn-polyak-tau-0.005"]     # optional: what a report puts first of an agent
 
     [variants.dqn-polyak]                   # -> dqn-polyak-tau-0.05, dqn-polyak-tau-0.005
     preset = "dqn"
@@ -39,7 +40,7 @@ BUILT_IN = (  # by figure
     "pmpi", "tune-c", "main", "distance", "period", "polyak", "anneal", "larger-c", "value-space",
 )
 # fmt: on
-STUDY_KEYS = ("title", "figures", "written_for", "variants", "scales", "plan")
+STUDY_KEYS = ("title", "figures", "written_for", "headline", "variants", "scales", "plan")
 SCALE_KEYS = ("env", "games", "seeds", "steps", "plan")
 FOLLOWS_FROM = {  # settings of a run that a study says in other words
     "agent": "the variant's preset",
@@ -81,6 +82,7 @@ class Study:
     title: str
     figures: str
     written_for: str | None
+    headline: tuple[str, ...]  # variants that stand for their agents in a report
     variants: tuple[Variant, ...]
     scales: dict[str, Scale]
     plan: dict[str, Any] | None
@@ -141,6 +143,7 @@ def _study(name: str, content: dict[str, Any]) -> Study:
     twice = {one.name for one in variants if [v.name for v in variants].count(one.name) > 1}
     if twice:
         raise UserError(f"two variants are called {min(twice)}")
+    headline = _headline(content.get("headline", []), variants)
     usual = tomllib.loads((DATA / "scales.toml").read_text())
     own = _take(content, "scales", dict, "", default={})
     for key, table in own.items():
@@ -150,7 +153,7 @@ def _study(name: str, content: dict[str, Any]) -> Study:
         key: _scale(key, _merged(usual.get(key, {}), own.get(key, {})))
         for key in dict.fromkeys((*usual, *own))
     }
-    return Study(name, title, figures, written_for, tuple(variants), scales, plan)
+    return Study(name, title, figures, written_for, headline, tuple(variants), scales, plan)
 
 
 def _variants(name: str, table: Any) -> list[Variant]:
@@ -194,6 +197,24 @@ def _require_name(name: str, where: str) -> None:
         raise UserError(f"{where} cannot name a folder: use letters, digits, - and _")
     if name == REPORT:
         raise UserError(f"{where} cannot be: the report goes into a folder of this name")
+
+
+def _headline(names: Any, variants: list[Variant]) -> tuple[str, ...]:
+    """Names of variants, no two of one preset: a report has room for one."""
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise UserError('headline must be a list of variants: ["dqn-pro"]')
+    if names and not variants:
+        raise UserError("headline names variants: a study with a [plan] has none")
+    presets_of = {variant.name: variant.preset for variant in variants}
+    taken: dict[str, str] = {}
+    for name in names:
+        if name not in presets_of:
+            raise UserError(f"headline: unknown variant {name}{nearest(name, presets_of)}")
+        preset = presets_of[name]
+        if preset in taken:
+            raise UserError(f"headline: {taken[preset]} and {name} are both {preset}: keep one")
+        taken[preset] = name
+    return tuple(names)
 
 
 def _scale(name: str, table: dict[str, Any]) -> Scale:

@@ -45,6 +45,7 @@ def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
         "scale": scale.name,
         "title": study.title,
         "figures": study.figures,
+        "headline": study.headline,
         "proxrl": __version__,
     }
     try:
@@ -66,7 +67,8 @@ def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
 
 
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
-    """Copy what a report reads, config and metrics of every run begun; the number of runs."""
+    """Copy what a report reads, study.json and config and metrics of every run begun; the number
+    of runs."""
     begun = [job for job in jobs if (job.folder / "metrics.jsonl").exists()]
     for job in begun:
         small = [job.folder / name for name in SMALL_FILES]

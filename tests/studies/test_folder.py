@@ -1,0 +1,81 @@
+"""A study's folder and its export, as a report finds them: which figure, which variant in front."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from proxrl.report.about import About, read_about
+from proxrl.report.command import make_report
+from proxrl.report.runs import read_runs
+from proxrl.report.study import Study, gather
+from proxrl.studies.definition import load
+from proxrl.studies.expand import Job, expand
+from proxrl.studies.folder import export, opened
+from tests.report.synthetic import write_run
+
+GRID = ["rainbow", "rainbow-pro-c-0.0125", "rainbow-pro-c-0.025", "rainbow-pro-c-0.05"]
+
+
+def written(folder: Path, name: str, only: Sequence[str]) -> list[Job]:
+    """A study at smoke scale with made-up curves."""
+    study = load(name)
+    scale = study.scales["smoke"]
+    jobs = expand(study, scale, folder, only=only)
+    for job in jobs:
+        write_run(job.folder, job.config, lambda step: [1.0, 3.0])
+    with opened(folder, study, scale):
+        pass
+    return jobs
+
+
+def reported(folder: Path) -> Study:
+    return gather("study", read_runs(folder), about=read_about(folder, pytest.fail))
+
+
+def main_series(folder: Path) -> list[str]:
+    return [block.name for block in reported(folder).blocks if block.series.main]
+
+
+def test_the_folder_says_which_study_it_is_of(tmp_path: Path) -> None:
+    written(tmp_path, "tune-c", GRID)
+    assert read_about(tmp_path, pytest.fail) == About(
+        "c over a grid, for DQN Pro and Rainbow Pro", "2", ("dqn-pro-c-0.2", "rainbow-pro-c-0.05")
+    )
+
+
+def test_a_grid_of_c_is_headed_by_the_papers_pull(tmp_path: Path) -> None:
+    """kappa = 2.5: on MinAtar c = 0.025, not the end of the grid, 0.00625."""
+    written(tmp_path, "tune-c", GRID)
+    assert main_series(tmp_path) == ["Rainbow", "Rainbow Pro (c 0.025)"]
+    pro = reported(tmp_path).main("rainbow-pro")
+    assert pro is not None
+    assert pro.runs[0].asked.pull_per_sync == pytest.approx(2.5)
+
+
+def test_without_runs_of_the_headline_another_heads_the_agent(tmp_path: Path) -> None:
+    written(tmp_path, "tune-c", GRID[:3])
+    assert main_series(tmp_path) == ["Rainbow", "Rainbow Pro (c 0.00625)"]
+
+
+def test_a_report_on_what_was_exported_is_the_same_page(tmp_path: Path) -> None:
+    folder, out = tmp_path / "here" / "study", tmp_path / "there" / "study"
+    jobs = written(folder, "tune-c", GRID)
+    assert export(jobs, folder, out) == len(GRID)
+    pages = [make_report(place, resamples=20)[0].read_text() for place in (folder, out)]
+    assert pages[0] == pages[1]
+    assert "<h1>c over a grid, for DQN Pro and Rainbow Pro</h1>" in pages[1]
+    assert "Corresponds to Figure 2 of the paper" in pages[1]
+
+
+def test_a_folder_of_an_earlier_version_has_no_headline_until_it_is_opened(tmp_path: Path) -> None:
+    jobs = written(tmp_path, "larger-c", [])
+    about = json.loads((tmp_path / "study.json").read_text())
+    del about["headline"]
+    (tmp_path / "study.json").write_text(json.dumps(about))
+    assert read_about(tmp_path, pytest.fail).headline == ()
+    study = load("larger-c")
+    with opened(tmp_path, study, study.scales["smoke"]):
+        assert read_about(tmp_path, pytest.fail).headline == ("rainbow-pro-c-0.05",)
+    assert len(jobs) == 6
