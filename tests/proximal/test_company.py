@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from proxrl.proximal import Proximal
 
@@ -112,6 +113,26 @@ def test_frozen_parameters_stay_and_are_pulled_again_once_thawed() -> None:
     assert online.bias.grad is not None
     by_hand = torch.lerp(frozen, target.bias, 0.1 / 0.2) - 0.1 * online.bias.grad
     torch.testing.assert_close(online.bias.detach(), by_hand)
+
+
+def test_hooks_run_once_between_the_pull_and_the_step() -> None:
+    online, target = pair()
+    start = online.weight.detach().clone()
+    optimizer = Proximal(torch.optim.SGD(online.parameters(), lr=0.1), target, c=0.2)
+    seen: list[Tensor] = []
+    optimizer.register_step_pre_hook(lambda *_: seen.append(online.weight.detach().clone()))
+    late = optimizer.register_step_post_hook(lambda *_: seen.append(online.weight.detach().clone()))
+    everywhere = register_optimizer_step_pre_hook(lambda *_: seen.append(torch.zeros(())))
+    online(torch.ones(3, 4)).square().mean().backward()
+    optimizer.step()
+    everywhere.remove()
+    late.remove()
+    assert len(seen) == 3
+    pulled_weight = torch.lerp(start, target.weight, 0.5)
+    torch.testing.assert_close(seen[1], pulled_weight)
+    torch.testing.assert_close(seen[2], online.weight.detach())
+    optimizer.step()
+    assert len(seen) == 4, "the handle removed it"
 
 
 # ------------------------------------------------------------------------------- mixed precision

@@ -13,7 +13,6 @@ Besides DQN's own values it logs `train/target_distance`, ||w - theta||: just be
 (the size of that target update), or for Polyak targets at the time of logging.
 """
 
-import functools
 import math
 from typing import Any, ClassVar, Self
 
@@ -23,7 +22,9 @@ require("stable-baselines3")
 
 from stable_baselines3 import DQN  # noqa: E402
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm  # noqa: E402
+from stable_baselines3.common.policies import BasePolicy  # noqa: E402
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
 
 from proxrl.proximal import Proximal, c_from_pull_per_sync, pull_strength  # noqa: E402
 
@@ -59,6 +60,24 @@ def calls_per_sync(model: Any) -> int:
 def _not_both(c: float | None, pull_per_sync: float | None) -> None:
     if c is not None and pull_per_sync is not None:
         raise ValueError(f"say c = {c} or pull_per_sync = {pull_per_sync}, not both")
+
+
+class TargetOf:
+    """The target network's parameters, looked up anew when the policy has another one.
+
+    Of the policy and not of the model, so that a copy of the policy does not drag the model along.
+    """
+
+    def __init__(self, policy: BasePolicy, name: str) -> None:
+        self._policy, self._name = policy, name
+        self._network: nn.Module | None = None
+        self._parameters: list[Tensor] = []
+
+    def __call__(self) -> list[Tensor]:
+        network: nn.Module = getattr(self._policy, self._name)
+        if network is not self._network:
+            self._network, self._parameters = network, list(network.parameters())
+        return self._parameters
 
 
 class ProximalTerm(OffPolicyAlgorithm):
@@ -106,8 +125,7 @@ class ProximalTerm(OffPolicyAlgorithm):
             rate = self.lr_schedule(1.0)
             self._c = c_from_pull_per_sync(self.pull_per_sync, rate, updates_per_sync(self))
         getattr(self.policy, self.target_network).requires_grad_(False)  # SB3 never trains it
-        # The policy's own: a copy or a pickle of the policy must not drag the model along.
-        anchor = functools.partial(getattr, self.policy, self.target_network)
+        anchor = TargetOf(self.policy, self.target_network)
         self.policy.optimizer = Proximal(self.policy.optimizer, anchor, self._c)
         self.proximal.distance()  # a misfit shows now, not while training
 

@@ -14,12 +14,14 @@ takes the whole weight towards its anchor.
 import copy
 import math
 from collections.abc import Callable
+from itertools import compress
 from types import FunctionType
 from typing import Any, Self, overload
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
 
 from proxrl.proximal import anchor as anchors
 from proxrl.proximal.anchor import Anchor
@@ -72,6 +74,20 @@ class Proximal(Optimizer):
         self.inner.step()
         return loss
 
+    # Torch would wrap this step as well as the inner one: hooks would run twice, and be paid twice.
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def register_step_pre_hook(self, hook: Any) -> RemovableHandle:
+        """The inner optimizer's: it runs between the pull and the step."""
+        return self.inner.register_step_pre_hook(hook)
+
+    def register_step_post_hook(self, hook: Any) -> RemovableHandle:
+        """The inner optimizer's: it runs after the step."""
+        return self.inner.register_step_post_hook(hook)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        self.inner.zero_grad(set_to_none)
+
     def distance(self) -> float:
         """||w - anchor||_2 now, over what is trained: frozen parameters (noise, say) are not w."""
         weights = self._weights()
@@ -104,11 +120,14 @@ class Proximal(Optimizer):
         anchor = self._anchor_weights(weights)
         start = 0
         for group, strength in zip(self.param_groups, strengths, strict=True):
-            end = start + len(group["params"])
-            moving = [number for number in range(start, end) if weights[number].grad is not None]
-            if moving:
-                pull_([weights[n] for n in moving], [anchor[n] for n in moving], strength)
-            start = end
+            own = group["params"]
+            fixed = anchor[start : start + len(own)]
+            start += len(own)
+            moving = [weight.grad is not None for weight in own]
+            if all(moving):
+                pull_(own, fixed, strength)
+            elif any(moving):
+                pull_(list(compress(own, moving)), list(compress(fixed, moving)), strength)
 
     def _strengths(self) -> list[float]:
         """lr/c of each group, now; refused before anything has moved if one is beyond 1."""
