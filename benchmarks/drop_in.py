@@ -1,7 +1,7 @@
 """What the drop-in does in Stable-Baselines3: DQN against `DQNPro` on MinAtar, and what it costs.
 
     python -m benchmarks.drop_in                # train what is missing, then plot (12 runs)
-    python -m benchmarks.drop_in overhead       # time per update, DQNPro / DQN
+    python -m benchmarks.drop_in overhead       # time per update, with the pull / without
     python -m benchmarks.drop_in plot
 
 Two games, three seeds, one thread; settings of proxrl's MinAtar preset except for the length, fixed
@@ -22,11 +22,13 @@ from typing import Any
 import gymnasium
 import minatar.gym
 import numpy as np
+import stable_baselines3
 import torch
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 
+import proxrl
 from benchmarks.minatar_cnn import MinAtarCNN
 from proxrl.integrations.stable_baselines3 import DQNPro, calls_per_sync
 from proxrl.proximal import distance
@@ -75,6 +77,8 @@ def settings_of(agent: str) -> dict[str, Any]:
         "exploration_final_eps": PRESET.exploration.final_epsilon,
         "adam_epsilon": learner.adam_epsilon,
         "sticky_actions": PRESET.protocol.sticky_actions,
+        "max_episode_steps": PRESET.protocol.max_episode_steps,
+        "network": MinAtarCNN.__name__,
         "steps": STEPS,
     }
     return settings | ({"pull_per_sync": PRESET.pull_per_sync} if agent == "DQNPro" else {})
@@ -82,7 +86,8 @@ def settings_of(agent: str) -> dict[str, Any]:
 
 def make_model(agent: str, env: gymnasium.Env[Any, Any], seed: int) -> DQN:
     settings = settings_of(agent)
-    del settings["steps"], settings["sticky_actions"]
+    for name in ("steps", "sticky_actions", "max_episode_steps", "network"):
+        del settings[name]
     return AGENTS[agent](
         "CnnPolicy",
         env,
@@ -138,7 +143,10 @@ def train(agent: str, game: str, seed: int) -> dict[str, Any]:
         "returns": binned(recorder.returns),
         "target_distances": binned(recorder.distances),
         "seconds": round(time.perf_counter() - start, 1),
+        "threads": 1,
         "torch": torch.__version__,
+        "stable_baselines3": stable_baselines3.__version__,
+        "proxrl": proxrl.__version__,
     }
 
 
@@ -216,8 +224,15 @@ def plot() -> None:
             if not chosen:
                 continue
             scores = ", ".join(f"{run['score']:.2f}" for run in chosen)
-            moved = np.nanmean(np.array([r["target_distances"] for r in chosen], dtype=float))
-            print(f"{game:<14}{agent:<8}scores {scores}; mean target update {moved:.3f}")
+            mean = np.mean([run["score"] for run in chosen])
+            area, moved = (
+                np.nanmean(np.array([run[key] for run in chosen], dtype=float))
+                for key in ("returns", "target_distances")
+            )
+            print(
+                f"{game:<14}{agent:<8}scores {scores}, mean {mean:.2f}; over the whole run "
+                f"{area:.2f}; mean target update {moved:.3f}"
+            )
 
 
 # ------------------------------------------------------------------------------------- overhead

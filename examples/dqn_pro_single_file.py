@@ -21,7 +21,7 @@ from proxrl import Proximal
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="DQN with the proximal term, on CartPole")
-    parser.add_argument("--c", type=float, default=0.064, help="inf: no pull, plain DQN")
+    parser.add_argument("--c", type=float, default=0.064, help="inf: plain DQN; 0.064: kappa = 1")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=60_000, help="of the environment")
     parser.add_argument("--learning-rate", type=float, default=5e-4)

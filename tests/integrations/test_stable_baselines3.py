@@ -108,8 +108,18 @@ def test_a_target_network_that_is_replaced_is_followed() -> None:
     model = make(DQNPro, c=0.05)
     model.learn(100)
     assert model.proximal.distance() > 0.0
-    model.policy.q_net_target = copy.deepcopy(model.q_net).requires_grad_(False)
+    weights_there = {key: value.clone() for key, value in model.q_net.state_dict().items()}
+    model.policy.q_net_target.load_state_dict(weights_there, assign=True)  # other tensors
+    model.policy.q_net_target.requires_grad_(False)
     assert model.proximal.distance() == 0.0
+    model.policy.q_net_target = model.q_net_target = copy.deepcopy(model.q_net)
+    model.q_net_target.requires_grad_(False)
+    assert model.proximal.distance() == 0.0
+    model.learn(150, reset_num_timesteps=False)
+    assert model.target_distance > 0.0
+    model.q_net_target = copy.deepcopy(model.q_net)
+    with pytest.raises(ValueError, match=r"model\.q_net_target is another than model\.policy"):
+        model.learn(150, reset_num_timesteps=False)
 
 
 def test_c_may_be_changed_while_training_and_is_saved(tmp_path: Path) -> None:
@@ -185,6 +195,8 @@ class Syncs(BaseCallback):
         ({"train_freq": 2, "target_update_interval": 42, "n_envs": 4}, 5),
         ({"train_freq": 2, "target_update_interval": 40, "n_envs": 4, "gradient_steps": -1}, 40),
         ({"train_freq": 1, "target_update_interval": 2, "n_envs": 4}, 1),
+        ({"train_freq": 40, "target_update_interval": 10, "gradient_steps": 7}, 7),  # in bursts
+        ({"train_freq": 40, "target_update_interval": 10, "gradient_steps": -1}, 40),
     ],
 )
 @pytest.mark.filterwarnings("ignore:The number of environments")
@@ -199,6 +211,26 @@ def test_updates_per_sync_is_what_the_library_really_does(
     gaps = [late - early for early, late in zip(syncs.at[1:], syncs.at[2:], strict=False)]
     assert len(gaps) > 3
     assert sum(gaps) / len(gaps) == pytest.approx(expected, rel=0.1)
+
+
+def test_updates_in_bursts_log_the_size_of_syncs_that_moved_something() -> None:
+    model = make(DQNPro, c=math.inf, train_freq=40, gradient_steps=7, target_update_interval=10)
+    seen: list[float | None] = []
+
+    class Distances(BaseCallback):
+        def _on_step(self) -> bool:
+            seen.append(model.target_distance)
+            return True
+
+    model.learn(400, callback=Distances())
+    sizes = [size for size in seen if size is not None]
+    assert len(set(sizes)) > 5
+    assert min(sizes) > 0.0
+
+
+def test_polyak_targets_moved_several_times_between_updates_are_one_larger_move() -> None:
+    model = make(DQNPro, c=1.0, train_freq=40, gradient_steps=8, target_update_interval=10, tau=0.1)
+    assert updates_per_sync(model) == pytest.approx(8 / (1.0 - 0.9**4))
 
 
 def test_c_follows_from_the_pull_per_sync() -> None:
@@ -220,6 +252,12 @@ def test_contradictions_and_open_questions_are_refused() -> None:
         make(DQNPro, c=0.1, pull_per_sync=1.0)
     with pytest.raises(ValueError, match="say c instead of pull_per_sync"):
         make(DQNPro, train_freq=(1, "episode"))
+    with pytest.raises(ValueError, match="say c instead of pull_per_sync"):
+        make(DQNPro, train_freq=(1, "episode"), gradient_steps=-1)
+    with pytest.raises(ValueError, match=r"tau = 0\.0 leaves open"):
+        make(DQNPro, tau=0.0)
+    with pytest.raises(ValueError, match="pull_per_sync = 2 is more than 1 updates per"):
+        make(DQNPro, train_freq=4, target_update_interval=1, pull_per_sync=2.0)
     assert make(DQNPro, train_freq=(1, "episode"), c=0.1).c == 0.1
     with pytest.raises(ValueError, match="c must be positive"):
         make(DQNPro, c=-1.0)

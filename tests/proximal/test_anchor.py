@@ -11,6 +11,22 @@ from torch import Tensor, nn
 from proxrl.proximal import Proximal
 
 
+@pytest.mark.parametrize(
+    ("inner", "anchor", "c", "message"),
+    [
+        (lambda w: torch.optim.SGD(w, lr=0.1), None, 1.0, "the anchor is a NoneType"),
+        (lambda w: torch.optim.SGD(w, lr=0.1), 3, 1.0, "the anchor is a int"),
+        (lambda w: torch.optim.SGD(w, lr=0.1), [torch.zeros(2)], "0.2", "c must be a number"),
+        (lambda w: w, [torch.zeros(2)], 0.2, "list is not an optimizer"),
+    ],
+)
+def test_what_is_no_anchor_no_number_no_optimizer_is_named(
+    inner: Any, anchor: Any, c: Any, message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        Proximal(inner([torch.ones(2, requires_grad=True)]), anchor, c)
+
+
 def weight() -> Tensor:
     return torch.ones(2, requires_grad=True)
 

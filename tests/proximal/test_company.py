@@ -92,7 +92,31 @@ def test_parameters_on_different_devices_are_pulled_each_where_it_is() -> None:
     here.grad, there.grad = torch.zeros(2), torch.zeros(3, device="meta")
     optimizer.step()
     assert here.tolist() == [0.5, 0.5]
-    assert there.device.type == "meta"
+
+
+def test_a_later_change_of_precision_is_refused_as_an_early_one() -> None:
+    online, target = pair()
+    optimizer = Proximal(torch.optim.SGD(online.parameters(), lr=0.1), target, c=0.2)
+    target.double()
+    online(torch.ones(3, 4)).sum().backward()
+    with pytest.raises(ValueError, match=r"parameter 0 is torch.float32, its anchor torch.float64"):
+        optimizer.step()
+    online.bfloat16()
+    target.bfloat16()
+    with pytest.raises(ValueError, match="too coarse for a pull"):
+        optimizer.step()
+
+
+def test_hooks_of_the_state_dict_run() -> None:
+    online, target = pair()
+    optimizer = Proximal(torch.optim.SGD(online.parameters(), lr=0.1), target, c=0.2)
+    seen: list[str] = []
+    optimizer.register_state_dict_pre_hook(lambda *_: seen.append("before saving"))
+    optimizer.register_state_dict_post_hook(lambda *_: seen.append("after saving"))
+    optimizer.register_load_state_dict_pre_hook(lambda *_: seen.append("before loading"))
+    optimizer.register_load_state_dict_post_hook(lambda *_: seen.append("after loading"))
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert seen == ["before saving", "after saving", "before loading", "after loading"]
 
 
 def test_frozen_parameters_stay_and_are_pulled_again_once_thawed() -> None:

@@ -13,6 +13,7 @@ Besides DQN's own values it logs `train/target_distance`, ||w - theta||: just be
 (the size of that target update), or for Polyak targets at the time of logging.
 """
 
+import functools
 import math
 from typing import Any, ClassVar, Self
 
@@ -22,11 +23,9 @@ require("stable-baselines3")
 
 from stable_baselines3 import DQN  # noqa: E402
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm  # noqa: E402
-from stable_baselines3.common.policies import BasePolicy  # noqa: E402
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit  # noqa: E402
-from torch import Tensor, nn  # noqa: E402
 
-from proxrl.proximal import Proximal, c_from_pull_per_sync, pull_strength  # noqa: E402
+from proxrl.proximal import Proximal, c_from_pull_per_sync, not_both, pull_strength  # noqa: E402
 
 PAPER_PULL_PER_SYNC = 1.0
 
@@ -35,20 +34,26 @@ def updates_per_sync(model: OffPolicyAlgorithm) -> float:
     """Gradient updates between two target syncs, by the model's own settings.
 
     A sync comes every `target_update_interval // n_envs` calls of `env.step`, learning every
-    `train_freq` calls. With Polyak targets it is the time constant: the same divided by tau.
+    `train_freq` calls; where learning is rarer, only the first sync after it moves the target. With
+    Polyak targets it is the time constant: the same divided by the share that is moved.
     """
     frequency = model.train_freq
     assert isinstance(frequency, TrainFreq)  # SB3 converts it when it sets the model up
-    if model.gradient_steps < 0:  # as many as transitions were collected
-        updates_per_call = float(model.n_envs)
-    elif frequency.unit == TrainFrequencyUnit.STEP:
-        updates_per_call = model.gradient_steps / frequency.frequency
-    else:
+    if frequency.unit != TrainFrequencyUnit.STEP:
         raise ValueError(
             f"train_freq = ({frequency.frequency}, 'episode') leaves open how many updates a sync "
             "has: say c instead of pull_per_sync"
         )
-    return calls_per_sync(model) * updates_per_call / model.tau
+    if not 0.0 < model.tau <= 1.0:
+        raise ValueError(f"tau = {model.tau} leaves open what a sync is: say c")
+    calls = calls_per_sync(model)
+    syncs = max(1, frequency.frequency // calls)  # from one phase of learning to the next
+    moved = 1.0 - (1.0 - model.tau) ** syncs
+    if model.gradient_steps < 0:  # as many as transitions were collected
+        updates_per_call = float(model.n_envs)
+    else:
+        updates_per_call = model.gradient_steps / frequency.frequency
+    return max(calls, frequency.frequency) * updates_per_call / moved
 
 
 def calls_per_sync(model: Any) -> int:
@@ -57,34 +62,12 @@ def calls_per_sync(model: Any) -> int:
     return calls
 
 
-def _not_both(c: float | None, pull_per_sync: float | None) -> None:
-    if c is not None and pull_per_sync is not None:
-        raise ValueError(f"say c = {c} or pull_per_sync = {pull_per_sync}, not both")
-
-
-class TargetOf:
-    """The target network's parameters, looked up anew when the policy has another one.
-
-    Of the policy and not of the model, so that a copy of the policy does not drag the model along.
-    """
-
-    def __init__(self, policy: BasePolicy, name: str) -> None:
-        self._policy, self._name = policy, name
-        self._network: nn.Module | None = None
-        self._parameters: list[Tensor] = []
-
-    def __call__(self) -> list[Tensor]:
-        network: nn.Module = getattr(self._policy, self._name)
-        if network is not self._network:
-            self._network, self._parameters = network, list(network.parameters())
-        return self._parameters
-
-
 class ProximalTerm(OffPolicyAlgorithm):
     """What DQN and QRDQN gain; mixed in before the one or the other."""
 
     target_network: ClassVar[str]  # the policy's attribute that holds it
     _n_calls: int  # of env.step, counted by SB3
+    _n_updates: int
 
     def __init__(
         self,
@@ -93,12 +76,13 @@ class ProximalTerm(OffPolicyAlgorithm):
         pull_per_sync: float | None = None,
         **kwargs: Any,
     ) -> None:
-        _not_both(c, pull_per_sync)
+        not_both(c, pull_per_sync)
         if c is None and pull_per_sync is None:
             pull_per_sync = PAPER_PULL_PER_SYNC
         self.pull_per_sync = pull_per_sync
         self._c = math.inf if c is None else c
         self.target_distance: float | None = None  # before the first sync it has no size
+        self._synced_updates = 0  # that had been done at the last sync
         super().__init__(*args, **kwargs)
 
     @property
@@ -122,17 +106,29 @@ class ProximalTerm(OffPolicyAlgorithm):
     def _setup_model(self) -> None:
         super()._setup_model()
         if self.pull_per_sync is not None:
-            rate = self.lr_schedule(1.0)
-            self._c = c_from_pull_per_sync(self.pull_per_sync, rate, updates_per_sync(self))
+            updates = updates_per_sync(self)
+            if self.pull_per_sync > updates:
+                raise ValueError(
+                    f"pull_per_sync = {self.pull_per_sync:g} is more than {updates:g} updates per "
+                    "sync can do: say a smaller one, or c (inf: no pull)"
+                )
+            self._c = c_from_pull_per_sync(self.pull_per_sync, self.lr_schedule(1.0), updates)
         getattr(self.policy, self.target_network).requires_grad_(False)  # SB3 never trains it
-        anchor = TargetOf(self.policy, self.target_network)
+        # The policy's own: a copy or a pickle of the policy must not drag the model along.
+        anchor = functools.partial(getattr, self.policy, self.target_network)
         self.policy.optimizer = Proximal(self.policy.optimizer, anchor, self._c)
         self.proximal.distance()  # a misfit shows now, not while training
 
     def _on_step(self) -> None:
-        if self.tau == 1.0 and (self._n_calls + 1) % calls_per_sync(self) == 0:
-            self.target_distance = self.proximal.distance()  # the sync comes in the last line
-            self.logger.record("train/target_distance", self.target_distance)
+        due = (self._n_calls + 1) % calls_per_sync(self) == 0  # the sync comes in the last line
+        if due and getattr(self, self.target_network) is not getattr(
+            self.policy, self.target_network
+        ):
+            name = self.target_network
+            raise ValueError(f"model.{name} is another than model.policy.{name}: replace both")
+        if due and self.tau == 1.0 and self._n_updates > self._synced_updates:
+            self._synced_updates = self._n_updates
+            self.target_distance = self.proximal.distance()
         super()._on_step()
 
     def dump_logs(self) -> None:
@@ -150,7 +146,7 @@ class ProximalTerm(OffPolicyAlgorithm):
     def load(cls, *args: Any, **kwargs: Any) -> Self:
         """SB3's; `c` or `pull_per_sync` given here replaces what the file says of either."""
         c, pull_per_sync = kwargs.pop("c", None), kwargs.pop("pull_per_sync", None)
-        _not_both(c, pull_per_sync)
+        not_both(c, pull_per_sync)
         if c is not None or pull_per_sync is not None:
             kwargs |= {"_c": c, "pull_per_sync": pull_per_sync}
         return super().load(*args, **kwargs)

@@ -28,7 +28,7 @@ from tianshou.algorithm.modelfree.reinforce import (  # noqa: E402
 )
 from torch import Tensor  # noqa: E402
 
-from proxrl.proximal import Proximal, c_from_pull_per_sync, pull_strength  # noqa: E402
+from proxrl.proximal import Proximal, c_from_pull_per_sync, not_both, pull_strength  # noqa: E402
 
 
 @dataclass(kw_only=True)
@@ -55,8 +55,7 @@ class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
         self, *, c: float | None = None, pull_per_sync: float | None = None, **settings: Any
     ) -> None:
         super().__init__(**settings)
-        if c is not None and pull_per_sync is not None:
-            raise ValueError(f"say c = {c} or pull_per_sync = {pull_per_sync}, not both")
+        not_both(c, pull_per_sync)
         if not self.use_target_network:
             raise ValueError(
                 "target_update_freq = 0 means no target network: there is nothing to pull towards"

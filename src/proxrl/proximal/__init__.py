@@ -4,6 +4,7 @@ from proxrl.proximal.optimizer import Proximal
 from proxrl.proximal.pull import (
     c_from_pull_per_sync,
     distance,
+    not_both,
     pull_,
     pull_per_sync,
     pull_strength,
@@ -13,6 +14,7 @@ __all__ = [
     "Proximal",
     "c_from_pull_per_sync",
     "distance",
+    "not_both",
     "pull_",
     "pull_per_sync",
     "pull_strength",

@@ -19,9 +19,7 @@ def source(anchor: Anchor) -> Source:
     """A list that stays, or a callable that is asked at each step (a module's `parameters`)."""
     if isinstance(anchor, nn.Module):
         return anchor.parameters  # not a list: `load_state_dict(assign=True)` replaces parameters
-    if isinstance(anchor, Tensor):
-        raise TypeError("the anchor is a single tensor: pass a list of them, as to an optimizer")
-    return anchor if callable(anchor) else list(anchor)
+    return anchor if callable(anchor) else _listed(anchor)
 
 
 def read(anchor: Source) -> list[Tensor]:
@@ -29,7 +27,18 @@ def read(anchor: Source) -> list[Tensor]:
     if not callable(anchor):
         return anchor
     tensors = anchor()
-    return list(tensors.parameters() if isinstance(tensors, nn.Module) else tensors)
+    return list(tensors.parameters()) if isinstance(tensors, nn.Module) else _listed(tensors)
+
+
+def _listed(tensors: Iterable[Tensor]) -> list[Tensor]:
+    if isinstance(tensors, Tensor):
+        raise TypeError("the anchor is a single tensor: pass a list of them, as to an optimizer")
+    try:
+        return list(tensors)
+    except TypeError:
+        raise TypeError(
+            f"the anchor is a {type(tensors).__name__}: pass the target network or its parameters()"
+        ) from None
 
 
 def same(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:

@@ -13,6 +13,7 @@ takes the whole weight towards its anchor.
 
 import copy
 import math
+import numbers
 from collections.abc import Callable
 from itertools import compress
 from types import FunctionType
@@ -38,9 +39,14 @@ class Proximal(Optimizer):
     inner: Optimizer
     c: float
     _anchor: anchors.Source
-    _checked: tuple[list[Tensor], list[Tensor], list[bool]]  # known to fit: see _anchor_weights
+    _checked: tuple[list[Tensor], list[Tensor], list[Any]]  # known to fit: see _anchor_weights
 
     def __init__(self, inner: Optimizer, anchor: Anchor, c: float) -> None:
+        if not isinstance(inner, Optimizer):
+            kind = type(inner).__name__
+            raise TypeError(f"{kind} is not an optimizer: pass torch.optim.Adam(...), say")
+        if not isinstance(c, numbers.Real):
+            raise TypeError(f"c must be a number, got {c!r}")
         if isinstance(inner, torch.optim.LBFGS):
             raise ValueError("LBFGS evaluates the loss many times per step: it has no single pull")
         if isinstance(inner, Proximal):
@@ -84,6 +90,18 @@ class Proximal(Optimizer):
     def register_step_post_hook(self, hook: Any) -> RemovableHandle:
         """The inner optimizer's: it runs after the step."""
         return self.inner.register_step_post_hook(hook)
+
+    def register_state_dict_pre_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
+        return self.inner.register_state_dict_pre_hook(*args, **kwargs)
+
+    def register_state_dict_post_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
+        return self.inner.register_state_dict_post_hook(*args, **kwargs)
+
+    def register_load_state_dict_pre_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
+        return self.inner.register_load_state_dict_pre_hook(*args, **kwargs)
+
+    def register_load_state_dict_post_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
+        return self.inner.register_load_state_dict_post_hook(*args, **kwargs)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         self.inner.zero_grad(set_to_none)
@@ -141,10 +159,11 @@ class Proximal(Optimizer):
         return [weight for group in self.param_groups for weight in group["params"]]
 
     def _anchor_weights(self, weights: list[Tensor]) -> list[Tensor]:
-        """The anchor now, checked whenever it or the weights are other tensors than before, or are
-        frozen or thawed, or c becomes finite."""
+        """The anchor now, checked whenever it or the weights are other tensors than before, or of
+        another dtype, or are frozen or thawed, or c becomes finite."""
         anchor = anchors.read(self._anchor)
-        pulls = [math.isfinite(self.c), *(weight.requires_grad for weight in weights)]
+        pulls = [math.isfinite(self.c), *((w.requires_grad, w.dtype) for w in weights)]
+        pulls += [getattr(fixed, "dtype", None) for fixed in anchor]
         seen_weights, seen_anchor, seen_pulls = self._checked
         same = anchors.same(anchor, seen_anchor) and anchors.same(weights, seen_weights)
         if not (same and pulls == seen_pulls):

@@ -71,6 +71,12 @@ def c_from_pull_per_sync(
     return learning_rate * updates_per_sync / pull_per_sync
 
 
+def not_both(c: float | None, pull_per_sync: float | None) -> None:
+    """Raise if c is said twice."""
+    if c is not None and pull_per_sync is not None:
+        raise ValueError(f"say c = {c} or pull_per_sync = {pull_per_sync}, not both")
+
+
 def pull_per_sync(c: float, learning_rate: float, updates_per_sync: float) -> float:
     """kappa of this c: 1.0 for the paper's DQN Pro (1e-4 / 0.2 x 2000 updates)."""
     return learning_rate / c * updates_per_sync
