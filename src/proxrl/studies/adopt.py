@@ -14,11 +14,11 @@ from pathlib import Path
 from proxrl import __version__
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
+from proxrl.report.about import STUDY
 from proxrl.studies.board import is_done
 from proxrl.studies.expand import Job
 from proxrl.training.folder import RunFolder
 
-STUDY = "study.json"
 COPIED = ("config.json", "metrics.jsonl", "episodes.jsonl", "speed.jsonl", "log.txt", "checkpoints")
 
 

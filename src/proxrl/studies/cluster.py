@@ -14,8 +14,8 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,13 +41,13 @@ class Cluster:
 
     def __init__(
         self,
-        address: str,
+        ray: Any,  # the module, connected
         jobs: Sequence[Job],
         needs: "dict[str, Preflight]",
         gpus: float,
         max_jobs: int | None,
     ) -> None:
-        self._ray = _connected(address)
+        self._ray = ray
         self._needs, self._gpus, self._max_jobs = needs, gpus, max_jobs
         self._cpus = max(job.config.threads for job in jobs)
         self._memory = max(one.memory for one in needs.values())
@@ -138,9 +138,6 @@ class Cluster:
             self._ray.wait(tasks, num_returns=len(tasks), timeout=STOP_SECONDS)
         self._tasks.clear()
 
-    def close(self) -> None:
-        self._ray.shutdown()
-
     def _end(self, task: Any) -> tuple[End, str]:
         try:
             code = self._ray.get(task)
@@ -160,7 +157,25 @@ class Cluster:
         return int(min(room))
 
 
-def require_cluster(address: str) -> None:
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """The `ray` module, with a cluster behind it."""
+    _require_cluster(address)
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")  # 20 are minutes, for a wrong address
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what matters arrives as an exception
+    ray = importlib.import_module("ray")
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UserError(f"no Ray cluster at --address {address}: {_brief(error)}") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _require_cluster(address: str) -> None:
     """One line if Ray is not installed or nothing listens at the address; within seconds, where
     Ray itself would try for minutes."""
     if importlib.util.find_spec("ray") is None:
@@ -192,19 +207,6 @@ def _speaks_grpc(address: str) -> bool:
         except grpc.FutureTimeoutError:
             return False
     return True
-
-
-def _connected(address: str) -> Any:
-    """The `ray` module, with a cluster behind it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")  # 20 are minutes, for a wrong address
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what matters arrives as an exception
-    ray = importlib.import_module("ray")
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
-        raise UserError(f"no Ray cluster at --address {address}: {_brief(error)}") from None
-    return ray
 
 
 def _brief(error: BaseException) -> str:

@@ -2,11 +2,11 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
@@ -94,14 +94,10 @@ def run(options: StudyOptions) -> None:
 
         print_dry_run(console, study, scale, Board(jobs), folder, options.executor, options.jobs)
         return
-    if options.executor == "ray":
-        from proxrl.studies.cluster import require_cluster
-
-        require_cluster(options.address)
-        if any(job.config.threads == 0 for job in jobs):
-            raise UserError(f"say threads in scales.{scale.name}: on a cluster no node may decide")
-    with opened(folder, study, scale):
-        board = _conducted(console, study, scale, jobs, folder, options)
+    if options.executor == "ray" and any(job.config.threads == 0 for job in jobs):
+        raise UserError(f"say threads in scales.{scale.name}: on a cluster no node may decide")
+    with _connected(options) as ray, opened(folder, study, scale):
+        board = _conducted(console, study, scale, jobs, folder, options, ray)
         _finish(console, board, folder, options.export)
 
 
@@ -112,6 +108,7 @@ def _conducted(
     jobs: list[Job],
     folder: Path,
     options: StudyOptions,
+    ray: Any,
 ) -> "Board":
     """Run what is missing or unfinished; the board in the end."""
     from proxrl.studies.adopt import adopt
@@ -130,10 +127,9 @@ def _conducted(
     if not board.of("waiting"):
         say(f"all {len(jobs)} runs in {folder} are done")
         return board
-    needs = needs_of([entry.job for entry in board.of("waiting")], folder, calibrate=False)
-    executor, close = _executor(
-        options, [entry.job for entry in board.of("waiting")], needs, folder
-    )
+    waiting = [entry.job for entry in board.of("waiting")]
+    needs = needs_of(waiting, folder, calibrate=False)
+    executor = _executor(options, waiting, needs, folder, ray)
     title = f"{study.name} at scale {scale.name}: {study.title}"
     say(f"{title}\n{summary(board)}; in {folder}")
     try:
@@ -144,28 +140,39 @@ def _conducted(
         said = KeyboardInterrupt(f"stopped: {summary(board)}; the same command continues it")
         said.signal_number = getattr(stopped, "signal_number", 2)  # type: ignore[attr-defined]
         raise said from None
-    finally:
-        close()
     return board
 
 
+def _connected(options: StudyOptions) -> AbstractContextManager[Any]:
+    """The `ray` module if it is asked for, before anything is written."""
+    if options.executor == "local":
+        return nullcontext()
+    from proxrl.studies.cluster import connected
+
+    return connected(options.address)
+
+
 def _executor(
-    options: StudyOptions, jobs: list[Job], needs: "dict[str, Preflight]", folder: Path
-) -> "tuple[Executor, Callable[[], None]]":
-    """Where the runs will run, and what lets go of it."""
+    options: StudyOptions,
+    jobs: list[Job],
+    needs: "dict[str, Preflight]",
+    folder: Path,
+    ray: Any,
+) -> "Executor":
+    """Where the runs will run."""
     if options.executor == "local":
         from proxrl.studies.estimate import runs_at_once
         from proxrl.studies.local import Local
         from proxrl.training.machine import available_cores
 
         cores = available_cores()
-        return Local(cores, runs_at_once(jobs, needs, cores, options.jobs)), lambda: None
+        return Local(cores, runs_at_once(jobs, needs, cores, options.jobs))
     from proxrl.studies.cluster import Cluster
 
-    cluster = Cluster(options.address, jobs, needs, options.gpus, options.jobs)
+    cluster = Cluster(ray, jobs, needs, options.gpus, options.jobs)
     cluster.require_nodes()
     cluster.require_storage(folder)
-    return cluster, cluster.close
+    return cluster
 
 
 def _finish(console: Console, board: "Board", folder: Path, out: Path | None) -> None:
@@ -197,7 +204,7 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
 def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> None:
     """A study of planning: no runs, one experiment."""
     from proxrl.planning import command
-    from proxrl.studies.adopt import STUDY
+    from proxrl.report.about import STUDY
     from proxrl.studies.folder import export_files, opened, require_same_study
     from proxrl.training.amounts import gigabytes
 

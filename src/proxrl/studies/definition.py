@@ -24,14 +24,14 @@ import functools
 import itertools
 import re
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from proxrl.errors import UserError, did_you_mean
+from proxrl.errors import UserError
 from proxrl.studies.settings import check_setting, convert, dotted
+from proxrl.studies.tables import is_a, merged, nearest, only_keys, take
 from proxrl.training import presets
 
 DATA = resources.files("proxrl.studies") / "data"
@@ -117,26 +117,20 @@ def parse(name: str, text: str) -> Study:
         raise UserError(f"{name}.toml: {error}") from None
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of a complaint: what was probably meant, or all there is."""
-    known = list(known)
-    return did_you_mean(word, known) or f": choose from {', '.join(known)}"
-
-
 # ---------------------------------------------------------------------------------------- its parts
 
 
 def _study(name: str, content: dict[str, Any]) -> Study:
-    _only_keys(content, STUDY_KEYS, "")
-    title = _take(content, "title", str, "")
-    figures = _take(content, "figures", str, "", default="")
-    written_for = _take(content, "written_for", str, "", default="") or None
+    only_keys(content, STUDY_KEYS, "")
+    title = take(content, "title", str, "")
+    figures = take(content, "figures", str, "", default="")
+    written_for = take(content, "written_for", str, "", default="") or None
     if written_for is not None and written_for not in presets.FAMILIES:
         raise UserError(
             f"unknown family written_for = {written_for}{nearest(written_for, presets.FAMILIES)}"
         )
     plan = _plan(content["plan"], "plan") if "plan" in content else None
-    tables = _take(content, "variants", dict, "", default={})
+    tables = take(content, "variants", dict, "", default={})
     if bool(tables) == (plan is not None):
         raise UserError("a study has either [variants.NAME] tables or a [plan]")
     variants = [one for key, table in tables.items() for one in _variants(key, table)]
@@ -145,12 +139,12 @@ def _study(name: str, content: dict[str, Any]) -> Study:
         raise UserError(f"two variants are called {min(twice)}")
     headline = _headline(content.get("headline", []), variants)
     usual = tomllib.loads((DATA / "scales.toml").read_text())
-    own = _take(content, "scales", dict, "", default={})
+    own = take(content, "scales", dict, "", default={})
     for key, table in own.items():
         if not isinstance(table, dict):
             raise UserError(f"scales.{key} is no table: write [scales.{key}]")
     scales = {
-        key: _scale(key, _merged(usual.get(key, {}), own.get(key, {})))
+        key: _scale(key, merged(usual.get(key, {}), own.get(key, {})))
         for key in dict.fromkeys((*usual, *own))
     }
     return Study(name, title, figures, written_for, headline, tuple(variants), scales, plan)
@@ -163,10 +157,10 @@ def _variants(name: str, table: Any) -> list[Variant]:
         raise UserError(f"{where} is no table: write [{where}]")
     _require_name(name, where)
     table = dict(table)
-    preset = _take(table, "preset", str, where)
+    preset = take(table, "preset", str, where)
     if preset not in presets.AGENTS:
         raise UserError(f"{where}: unknown preset {preset}{nearest(preset, presets.AGENTS)}")
-    grid = dotted(_take(table, "grid", dict, where, default={}))
+    grid = dotted(take(table, "grid", dict, where, default={}))
     del table["preset"]
     table.pop("grid", None)
     settings = _settings(table, where, ("preset", "grid"))
@@ -220,7 +214,7 @@ def _headline(names: Any, variants: list[Variant]) -> tuple[str, ...]:
 def _scale(name: str, table: dict[str, Any]) -> Scale:
     where = f"scales.{name}"
     _require_name(name, where)
-    env = _take(table, "env", str, where)
+    env = take(table, "env", str, where)
     if "{game}" not in env:
         raise UserError(f'{where}: env = "{env}" must say where the game goes: "ALE/{{game}}-v5"')
     known = _games().get(presets.family_of(env))
@@ -234,11 +228,11 @@ def _scale(name: str, table: dict[str, Any]) -> Scale:
         if known is not None and game not in known and not _is_atari(env, game):
             raise UserError(f"{where}: unknown game {game}{nearest(game, known)}")
     seeds = table.get("seeds")
-    if not isinstance(seeds, list) or not seeds or not all(_is(seed, int) for seed in seeds):
+    if not isinstance(seeds, list) or not seeds or not all(is_a(seed, int) for seed in seeds):
         raise UserError(f"{where}: seeds must be a list of whole numbers")
     if len(set(games)) < len(games) or len(set(seeds)) < len(seeds):
         raise UserError(f"{where}: a game or a seed is named twice")
-    steps = _take(table, "steps", int, where)
+    steps = take(table, "steps", int, where)
     rest = {key: value for key, value in table.items() if key not in SCALE_KEYS}
     settings = _settings(rest, where, SCALE_KEYS)
     plan = _plan(table.get("plan", {}), f"{where}.plan")
@@ -284,34 +278,5 @@ def _plan(table: Any, where: str) -> dict[str, Any]:
         raise UserError(f"{where} is no table: write [{where}]")
     hints = get_type_hints(PlanOptions)
     known = [name for name in hints if name not in ("out", "theory", "mdps")]
-    _only_keys(table, known, where)
+    only_keys(table, known, where)
     return {key: convert(f"{where}.{key}", value, hints[key]) for key, value in table.items()}
-
-
-def _merged(usual: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(usual)
-    for key, value in own.items():
-        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
-        merged[key] = _merged(merged[key], value) if both else value
-    return merged
-
-
-def _only_keys(table: dict[str, Any], known: Iterable[str], where: str) -> None:
-    for key in table:
-        if key not in known:
-            inside = f" in [{where}]" if where else ""
-            raise UserError(f"unknown key {key}{inside}{nearest(key, known)}")
-
-
-def _take(table: dict[str, Any], key: str, kind: type, where: str, default: Any = None) -> Any:
-    value = table.get(key, default)
-    if not _is(value, kind):
-        inside = f"{where}: " if where else ""
-        words = {str: "a text", int: "a whole number", dict: "a table"}
-        problem = "is missing" if value is None else f"must be {words[kind]}"
-        raise UserError(f"{inside}{key} {problem}")
-    return value
-
-
-def _is(value: Any, kind: type) -> bool:
-    return isinstance(value, kind) and not (kind is int and isinstance(value, bool))

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from proxrl.config import RunConfig, validated
 from proxrl.errors import UserError
-from proxrl.studies.definition import Scale, Study, Variant, nearest
+from proxrl.studies.definition import Scale, Study, Variant
 from proxrl.studies.scaling import carried_over
+from proxrl.studies.tables import nearest
 from proxrl.training import presets
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from proxrl import __version__
 from proxrl.errors import UserError
-from proxrl.studies.adopt import STUDY
+from proxrl.report.about import STUDY
 from proxrl.studies.definition import Scale, Study
 from proxrl.studies.expand import Job
 

@@ -105,7 +105,7 @@ RAINBOW: Settings = {
         "learner.learning_rate": 6.25e-5,
         "replay.capacity": 1_000_000,
     },
-    "minatar": {**_THREE_PARTS, "head.v_min": -100.0, "head.v_max": 100.0},
+    "minatar": {**_THREE_PARTS, "head.v_min": -20.0, "head.v_max": 20.0},  # docs/fidelity.md, 23
     "classic": {**_THREE_PARTS, "head.v_min": -100.0, "head.v_max": 100.0},
 }
 

@@ -1,0 +1,175 @@
+"""Who may train in a run's folder, what is tried again, and what the board makes of it."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from proxrl.errors import UserError
+from proxrl.studies import worker
+from proxrl.studies.board import Board, is_done, require_same
+from proxrl.studies.conduct import MAX_CRASHES, conduct
+from proxrl.studies.definition import parse
+from proxrl.studies.expand import Job, expand
+from proxrl.studies.local import Local
+from proxrl.training.folder import RunFolder, Superseded
+from proxrl.training.run import train
+from tests.studies.small import STEPS, TEXT, step_of
+
+
+def jobs_in(folder: Path, **narrow: object) -> list[Job]:
+    study = parse("poles", TEXT)
+    return expand(study, study.scales["tiny"], folder, **narrow)  # type: ignore[arg-type]
+
+
+def test_a_run_that_someone_else_trains_is_reported_and_not_disturbed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
+    place = RunFolder(job.folder)
+    place.make()
+    with place.locked():
+        monkeypatch.setattr(worker, "WAIT_SECONDS", 0.1)
+        code = worker.carry_out(job.config, job.folder, "wait")
+        assert code == worker.MISTAKE
+        assert place.newest_attempt() == place.attempt == 1, "nobody else has entered"
+
+
+def test_a_late_attempt_finds_the_newer_number_and_writes_nothing_more(tmp_path: Path) -> None:
+    """The newer one asks in the middle of a run, as from a machine that cannot see this process."""
+    (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
+    place = RunFolder(job.folder)
+
+    class Watch:
+        def __enter__(self) -> "Watch":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def say(self, line: str) -> None:
+            pass
+
+        def update(self, run: object) -> None:
+            if run.step == 450:  # type: ignore[attr-defined]
+                place._enter_attempt()
+
+    with pytest.raises(Superseded, match="has taken over"):
+        train(job.config, job.folder, Watch())
+    assert step_of(job.folder) == 400, "the checkpoint at 600 was not written"
+    assert not list((job.folder / "checkpoints").glob("*.writing"))
+    assert not place.failure.exists()
+    assert not place.is_locked()
+
+
+def test_whoever_takes_over_waits_for_the_lock(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path), RunFolder(tmp_path)
+    first.make()
+    with first.locked():
+        with pytest.raises(UserError, match="in use by another process"):
+            second.take_over(patience_seconds=0.3)
+        assert (first.attempt, second.attempt) == (1, 2)
+        assert second.is_locked(), "not yet: it only asked"
+        with pytest.raises(Superseded, match="attempt 2"):
+            first.require_newest()
+    second.take_over(patience_seconds=60.0)
+    with second.locked():
+        second.require_newest()
+    about = json.loads((second.attempts / f"{second.attempt}.json").read_text())
+    assert about["pid"] == os.getpid()
+    assert about["host"]
+
+
+# ------------------------------------------------------------------------------- retries
+
+
+class Scripted:
+    """An executor whose runs end as a list says; a checkpoint may appear before each end."""
+
+    def __init__(self, ends: list[tuple[str, int]]) -> None:
+        self.ends, self.started, self.at_once = list(ends), 0, 1
+
+    def has_room(self, job: Job) -> bool:
+        return True
+
+    def start(self, job: Job) -> None:
+        self.started += 1
+        self.job = job
+
+    def ended(self) -> list[tuple[Job, str, str]]:
+        end, saved = self.ends.pop(0)
+        checkpoints = RunFolder(self.job.folder).checkpoints
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        (checkpoints / f"{saved:012d}.safetensors").touch()
+        return [(self.job, end, "it fell over")]
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("ends", "state", "starts"),
+    [
+        ([("finished", STEPS)], "done", 1),
+        ([("crashed", 200), ("crashed", 200), ("finished", STEPS)], "done", 3),
+        ([("crashed", 200)] * 4, "failed", MAX_CRASHES + 1),
+        ([("crashed", 200 * n) for n in range(1, 9)] + [("finished", STEPS)], "done", 9),
+        ([("failed", 200)], "failed", 1),
+        ([("stopped", 200), ("finished", STEPS)], "done", 2),
+    ],
+    ids=[
+        "finishes",
+        "crashes twice at the same step, then finishes",
+        "crashes three times at the same step",
+        "crashes often, but gets on each time",
+        "fails with a diagnosis: would fail again",
+        "stopped by someone else",
+    ],
+)
+def test_what_is_tried_again(
+    ends: list[tuple[str, int]], state: str, starts: int, tmp_path: Path
+) -> None:
+    (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
+    board, executor = Board([job]), Scripted(ends)
+    conduct(board, executor, lambda *_: None)  # type: ignore[arg-type]
+    assert board.entries[job].state == state
+    assert executor.started == starts
+
+
+def test_cores_are_not_shared_and_the_limit_is_kept(tmp_path: Path) -> None:
+    jobs = jobs_in(tmp_path)
+    executor = Local(cores=2, max_jobs=8)
+    executor._processes = {jobs[0]: None}  # type: ignore[dict-item]
+    assert executor.has_room(jobs[1])
+    executor._processes[jobs[1]] = None  # type: ignore[assignment]
+    assert not executor.has_room(jobs[2])
+    wide = Job("x", "g", 0, jobs[0].config.override({"threads": 8}), tmp_path)
+    assert Local(cores=2, max_jobs=8).has_room(wide), "one that is too wide runs alone"
+
+
+def test_a_run_killed_after_its_last_checkpoint_is_not_done_until_it_is_tidy(
+    tmp_path: Path,
+) -> None:
+    (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
+    place = RunFolder(job.folder)
+    place.checkpoints.mkdir(parents=True)
+    (place.checkpoints / f"{STEPS:012d}.safetensors").touch()
+    assert is_done(job)
+    place.replay.mkdir()
+    assert not is_done(job)
+    require_same([job])  # nothing begun: nothing to differ from
+
+
+def test_the_time_left_counts_each_variant_at_its_own_speed(tmp_path: Path) -> None:
+    board = Board(jobs_in(tmp_path))
+    assert board.seconds_left() is None
+    now = time.monotonic()
+    slow, fast = (board.entries[job] for job in list(board.entries)[:2])
+    slow.state = fast.state = "running"
+    slow.begun, slow.ended, slow.step = (now - 10, 0), now, 1_000  # 100 steps/s
+    fast.begun, fast.ended, fast.step = (now - 10, 0), now, 2_000  # 200 steps/s
+    left = board.seconds_left()
+    # seed 0: 2,000 / 100 and 1,000 / 200; seed 1: 3,000 / 100 and 3,000 / 200; two at a time
+    assert left == pytest.approx((20 + 5 + 30 + 15) / 2, rel=0.01)
