@@ -117,6 +117,7 @@ def test_ctrl_c_stops_the_clusters_runs_with_a_checkpoint(
     assert study.returncode == 130, said
     assert "the same command continues it" in said
     assert not RunFolder(first).is_locked(), "it was given the time for its checkpoint"
+    assert "stopped at step" in RunFolder(first).run_log.read_text(), "asked to, not killed"
     again = carry_out(tmp_path, *options)
     assert again.returncode == 0, again.stdout + again.stderr
     assert_same_bits(run_folders(whole)[RUNS[0]], first)

@@ -1,7 +1,9 @@
 """Who may train in a run's folder, what is tried again, and what the board makes of it."""
 
+import fcntl
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -9,11 +11,12 @@ import pytest
 
 from proxrl.errors import UserError
 from proxrl.studies import worker
-from proxrl.studies.board import Board, is_done, require_same
-from proxrl.studies.conduct import MAX_CRASHES, conduct
+from proxrl.studies.board import Board, Entry, is_done, require_same
+from proxrl.studies.conduct import MAX_CRASHES, _next, _settle, conduct
 from proxrl.studies.definition import parse
 from proxrl.studies.expand import Job, expand
 from proxrl.studies.local import Local
+from proxrl.studies.process import AGAIN, MISTAKE, meaning
 from proxrl.training.folder import RunFolder, Superseded
 from proxrl.training.run import train
 from tests.studies.small import STEPS, TEXT, step_of
@@ -33,7 +36,7 @@ def test_a_run_that_someone_else_trains_is_reported_and_not_disturbed(
     with place.locked():
         monkeypatch.setattr(worker, "WAIT_SECONDS", 0.1)
         code = worker.carry_out(job.config, job.folder, "wait")
-        assert code == worker.MISTAKE
+        assert code == MISTAKE
         assert place.newest_attempt() == place.attempt == 1, "nobody else has entered"
 
 
@@ -118,6 +121,9 @@ class Scripted:
         ([("crashed", 200 * n) for n in range(1, 9)] + [("finished", STEPS)], "done", 9),
         ([("failed", 200)], "failed", 1),
         ([("stopped", 200), ("finished", STEPS)], "done", 2),
+        ([("again", 200), ("again", 200), ("finished", STEPS)], "done", 3),
+        ([("again", 200)] * 4, "failed", MAX_CRASHES + 1),
+        ([("finished", 200)], "failed", 1),
     ],
     ids=[
         "finishes",
@@ -126,16 +132,47 @@ class Scripted:
         "crashes often, but gets on each time",
         "fails with a diagnosis: would fail again",
         "stopped by someone else",
+        "no memory twice, then finishes",
+        "never any memory",
+        "says it finished, and the folder here shows something else",
     ],
 )
 def test_what_is_tried_again(
-    ends: list[tuple[str, int]], state: str, starts: int, tmp_path: Path
+    ends: list[tuple[str, int]],
+    state: str,
+    starts: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("proxrl.studies.conduct.SHOW_SECONDS", 0.0)
+    monkeypatch.setattr("proxrl.studies.conduct.PAUSE_SECONDS", 0.0)
     (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
     board, executor = Board([job]), Scripted(ends)
     conduct(board, executor, lambda *_: None)  # type: ignore[arg-type]
     assert board.entries[job].state == state
     assert executor.started == starts
+
+
+def test_a_run_that_found_no_memory_pauses_and_lets_others_go_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = jobs_in(tmp_path, seeds=[0])
+    monkeypatch.setattr("proxrl.training.preflight.available_memory", lambda: 0)
+    assert worker.carry_out(first.config, first.folder, "wait") == AGAIN
+    assert meaning(AGAIN) == "again"
+    waiting = [Entry(first), Entry(second)]
+    assert _settle(waiting[0], "again", "exit code 75").startswith("pauses")
+    assert _next(waiting) is waiting[1]
+
+
+def test_someone_who_only_looks_does_not_keep_a_run_out(tmp_path: Path) -> None:
+    place = RunFolder(tmp_path)
+    place.make()
+    with open(tmp_path / ".lock") as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        threading.Timer(0.2, lambda: fcntl.flock(look, fcntl.LOCK_UN)).start()
+        with place.locked():
+            assert place.attempt == 1
 
 
 def test_cores_are_not_shared_and_the_limit_is_kept(tmp_path: Path) -> None:

@@ -66,13 +66,15 @@ def test_an_interrupt_stops_every_run_with_a_checkpoint_and_it_goes_on(
     folders = run_folders(tmp_path)
     study = begin(tmp_path, "--jobs", "2", "--seeds", "0")
     both = [folders[name] for name in RUNS[:2]]
-    wait_until(lambda: all(step_of(one) >= 200 for one in both[:1]), study)
+    wait_until(lambda: all(step_of(one) >= 200 for one in both), study)
     study.send_signal(number)
     said, _ = study.communicate()
     assert study.returncode == 128 + number, said
     assert "the same command continues it" in said
     assert "Traceback" not in said
     assert not any(RunFolder(one).is_locked() for one in both)
+    for one in both:
+        assert "stopped at step" in RunFolder(one).run_log.read_text(), "asked to, not killed"
     again = carry_out(tmp_path, "--seeds", "0")
     assert again.returncode == 0, again.stdout + again.stderr
     for name in RUNS[:2]:

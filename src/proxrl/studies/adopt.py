@@ -4,6 +4,7 @@ A run is a function of its config, so one with the same config is copied from a 
 this one and not run again. `distance` after `main` then costs nothing.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -19,11 +20,12 @@ from proxrl.studies.board import is_done
 from proxrl.studies.expand import Job
 from proxrl.training.folder import RunFolder
 
-COPIED = ("config.json", "metrics.jsonl", "episodes.jsonl", "speed.jsonl", "log.txt", "checkpoints")
+COPIED = ("metrics.jsonl", "episodes.jsonl", "speed.jsonl", "log.txt", "checkpoints", "config.json")
 
 
 def adoptable(jobs: Iterable[Job], folder: Path) -> dict[Job, Path]:
     """Where runs that have not begun are finished already, by the same version of proxrl."""
+    folder = folder if folder.name else folder.absolute()  # "." has no parent
     beside = [
         path.parent
         for path in sorted(folder.parent.glob(f"*/{STUDY}"))
@@ -35,11 +37,13 @@ def adoptable(jobs: Iterable[Job], folder: Path) -> dict[Job, Path]:
 
 
 def adopt(jobs: Iterable[Job], folder: Path) -> int:
-    """Copy them; their number."""
-    found = adoptable(jobs, folder)
-    for job, source in found.items():
-        _copy(source, job.folder)
-    return len(found)
+    """Copy them; their number. What cannot be copied is run, and says itself what is wrong."""
+    copied = 0
+    for job, source in adoptable(jobs, folder).items():
+        with contextlib.suppress(OSError):
+            _copy(source, job.folder)
+            copied += 1
+    return copied
 
 
 def _version(study: Path) -> str | None:
@@ -74,6 +78,8 @@ def _copy(source: Path, target: Path) -> None:
             shutil.copytree(source / name, unfinished / name)
         elif (source / name).exists():
             shutil.copy2(source / name, unfinished / name)
+    with open(RunFolder(unfinished).run_log, "a") as log:
+        log.write(f"copied from {source}\n")
     if target.exists():  # with a lock and a log at most: nothing has been trained there
         shutil.rmtree(target)
     os.replace(unfinished, target)

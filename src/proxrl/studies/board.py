@@ -31,6 +31,7 @@ class Entry:
     last_return: float | None = None
     crashes: int = 0  # in a row, without a newer checkpoint between them
     saved_step: int = 0  # of the newest checkpoint when it last crashed
+    not_before: float = 0.0  # clock: it was told to pause
     reason: str = ""  # why it failed
     begun: tuple[float, int] | None = None  # clock and step when it began to run
     ended: float | None = None

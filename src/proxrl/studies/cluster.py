@@ -23,6 +23,7 @@ from proxrl import __version__
 from proxrl.config import from_json, to_json
 from proxrl.errors import UserError
 from proxrl.studies.expand import Job
+from proxrl.studies.folder import LOCK
 from proxrl.studies.process import End, meaning, reason_of, start
 from proxrl.studies.storage import Probe, answered, examine, probing
 
@@ -52,6 +53,7 @@ class Cluster:
         self._cpus = max(job.config.threads for job in jobs)
         self._memory = max(one.memory for one in needs.values())
         self._tasks: dict[Any, Job] = {}  # by the reference to its result
+        self._marker = Path()  # a file that every node must see
         self._task = self._ray.remote(_run)
         self._capacity = (0.0, 0)  # when to ask again, and the answer
 
@@ -69,6 +71,7 @@ class Cluster:
         strategies = importlib.import_module("ray.util.scheduling_strategies")
         nodes = [node["NodeID"] for node in self._nodes()]
         task = self._ray.remote(_examine)
+        self._marker = folder.absolute() / LOCK
         with probing(folder.absolute()) as probe:
             answers = [
                 task.options(
@@ -118,7 +121,13 @@ class Cluster:
             num_gpus=self._gpus,
             memory=self._needs[job.variant].memory,
             max_retries=0,
-        ).remote(json.dumps(to_json(job.config)), str(job.folder.absolute()), os.getcwd())
+        ).remote(
+            json.dumps(to_json(job.config)),
+            str(job.folder.absolute()),
+            os.getcwd(),
+            str(self._marker),
+            __version__,
+        )
         self._tasks[task] = job
 
     def ended(self) -> Sequence[tuple[Job, End, str]]:
@@ -210,7 +219,8 @@ def _speaks_grpc(address: str) -> bool:
 
 
 def _brief(error: BaseException) -> str:
-    """The kind of a Ray error and its first sentence, on one line."""
+    """The kind of a Ray error, or of what caused it, and its first sentence, on one line."""
+    error = getattr(error, "cause", None) or error
     first = next((line for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first.strip()[:160]}"
 
@@ -218,8 +228,13 @@ def _brief(error: BaseException) -> str:
 # ------------------------------------------------------------------------------------ on the nodes
 
 
-def _run(config: str, folder: str, home: str) -> int:
-    """A task: the run's process, watched; its exit code."""
+def _run(config: str, folder: str, home: str, marker: str, version: str) -> int:
+    """A task: the run's process, watched; its exit code. The node may have joined after the
+    storage was examined."""
+    if not os.path.exists(marker):
+        raise FileNotFoundError(f"{socket.gethostname()} does not see {marker}: is it shared?")
+    if version != __version__:
+        raise RuntimeError(f"{socket.gethostname()} has proxrl {__version__}, not {version}")
     process = start(
         from_json(json.loads(config)),
         Path(folder),

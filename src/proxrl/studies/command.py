@@ -12,6 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from proxrl.config import RunConfig
 from proxrl.errors import RunFailed, UserError
 from proxrl.studies.definition import BUILT_IN, Scale, Study, load
 from proxrl.studies.expand import Job, expand, scale_of
@@ -72,8 +73,12 @@ def run(options: StudyOptions) -> None:
         raise UserError(f"say which study, first: {', '.join(BUILT_IN)}, or a file (see --list)")
     if options.jobs is not None and options.jobs < 1:
         raise UserError(f"--jobs {options.jobs} cannot be: it must be at least 1")
-    if options.gpus < 0 or (options.gpus and options.executor == "local"):
-        raise UserError(f"--gpus {options.gpus:g} cannot be: a share of a GPU, for --executor ray")
+    if options.gpus and options.executor == "local":
+        raise UserError(f"--gpus {options.gpus:g} cannot be: it is for --executor ray")
+    if options.gpus and not (1e-4 <= options.gpus < 1 or options.gpus in range(1, 1025)):
+        raise UserError(
+            f"--gpus {options.gpus:g} cannot be: a share of a GPU (0.25), or a whole number of them"
+        )
     study = load(options.study)
     scale = scale_of(study, options.scale)
     folder = options.folder or Path("runs") / f"{study.name}-{scale.name}"
@@ -83,9 +88,11 @@ def run(options: StudyOptions) -> None:
     jobs = expand(study, scale, folder, options.games, options.seeds, options.only)
 
     from proxrl.studies.board import Board, require_same
-    from proxrl.studies.folder import opened, require_same_study
+    from proxrl.studies.folder import opened, require_exportable, require_same_study
 
     require_same_study(folder, study, scale)
+    if options.export is not None:
+        require_exportable(options.export)
     require_same(jobs)
     _require_one_report(jobs)
     _require_environments(jobs)
@@ -176,7 +183,7 @@ def _executor(
 
 
 def _finish(console: Console, board: "Board", folder: Path, out: Path | None) -> None:
-    """What failed, the export, the report."""
+    """What failed, the report, the export."""
     from proxrl.studies.folder import export
     from proxrl.studies.process import last_lines
 
@@ -185,15 +192,15 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
         console.print(f"{entry.job.name} failed; the end of its log:", highlight=False)
         for line in last_lines(entry.job.folder):
             console.print(f"    {line}", highlight=False, markup=False)
-    if out is not None:
-        number = export(list(board.entries), folder, out)
-        console.print(f"exported {number} runs to {out}", highlight=False, markup=False)
     if board.of("done"):
         from proxrl.report.command import make_report
 
         page, words = make_report(folder, say=lambda line: console.print(line, markup=False))
         console.print("\n".join(words), highlight=False, markup=False)
         console.print(f"report, open it in a browser: {page}", highlight=False, markup=False)
+    if out is not None:
+        number = export(list(board.entries), folder, out)
+        console.print(f"exported {number} runs to {out}", highlight=False, markup=False)
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}; "
@@ -253,7 +260,11 @@ def _require_one_report(jobs: list[Job]) -> None:
     from proxrl.report.protocol import asked_of
 
     first = dict(asked_of(jobs[0].config))
+    same: dict[RunConfig, Job] = {}
     for job in jobs:
+        if job.config in same:
+            raise UserError(f"{same[job.config].name} and {job.name} are the same run: keep one")
+        same[job.config] = job
         for setting, value in asked_of(job.config):
             if value != first[setting]:
                 raise UserError(

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from proxrl.studies.board import Board, Entry
+from proxrl.studies.board import Board, Entry, is_done
 from proxrl.studies.expand import Job
 from proxrl.studies.process import EXIT_CODE, End, last_lines
 from proxrl.training.folder import RunFolder
 
 MAX_CRASHES = 2  # in a row, without a newer checkpoint: then the run has failed
+PAUSE_SECONDS = 30.0  # before a run that found no disk or memory is tried again
+SHOW_SECONDS = 60.0  # for what a node has written to be seen here
 
 
 class Executor(Protocol):
@@ -42,8 +44,8 @@ def conduct(
     waiting = board.of("waiting")
     try:
         while waiting or board.of("running"):
-            while waiting and executor.has_room(waiting[0].job):
-                entry = waiting.pop(0)
+            while (entry := _next(waiting)) and executor.has_room(entry.job):
+                waiting.remove(entry)
                 watch(board, entry, _start(entry, executor))
             for job, end, reason in executor.ended():
                 entry = board.entries[job]
@@ -63,6 +65,12 @@ def conduct(
         raise
 
 
+def _next(waiting: list[Entry]) -> Entry | None:
+    """The first that need not pause."""
+    now = time.monotonic()
+    return next((entry for entry in waiting if entry.not_before <= now), None)
+
+
 def _start(entry: Entry, executor: Executor) -> str:
     """The run's new state, and what to say of it."""
     try:
@@ -80,6 +88,10 @@ def _settle(entry: Entry, end: End, reason: str) -> str:
     """The run's new state, and what to say of it."""
     entry.ended = time.monotonic()
     saved = RunFolder(entry.job.folder).newest_step() or 0
+    if end == "finished" and not _is_seen(entry):
+        entry.state = "failed"
+        entry.reason = f"it ended well, but {entry.job.folder} does not show it: is that shared?"
+        return f"failed: {entry.reason}"
     if end == "finished":
         RunFolder(entry.job.folder).progress.unlink(missing_ok=True)
         entry.state, entry.step = "done", entry.job.config.steps
@@ -95,7 +107,20 @@ def _settle(entry: Entry, end: End, reason: str) -> str:
         entry.reason = f"crashed {entry.crashes} times at step {saved:,}: {_why(entry, reason)}"
         return f"failed: {entry.reason}"
     entry.state, entry.step = "waiting", saved
+    if end == "again":
+        entry.not_before = time.monotonic() + PAUSE_SECONDS
+        return f"pauses: {_why(entry, reason)}"
     return f"crashed ({reason}): goes on from step {saved:,}"
+
+
+def _is_seen(entry: Entry) -> bool:
+    """Does the folder show here that the run is done? Storage may take a moment over it."""
+    end = time.monotonic() + SHOW_SECONDS
+    while not is_done(entry.job):
+        if time.monotonic() > end:
+            return False
+        time.sleep(1.0)
+    return True
 
 
 def _why(entry: Entry, reason: str) -> str:

@@ -29,9 +29,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
 
+from proxrl.config.kinds import convert
 from proxrl.errors import UserError
-from proxrl.studies.settings import check_setting, convert, dotted
-from proxrl.studies.tables import is_a, merged, nearest, only_keys, take
+from proxrl.studies.settings import check_setting, dotted
+from proxrl.studies.strict import is_a, merged, nearest, only_keys, take
 from proxrl.training import presets
 
 DATA = resources.files("proxrl.studies") / "data"
@@ -143,6 +144,8 @@ def _study(name: str, content: dict[str, Any]) -> Study:
     for key, table in own.items():
         if not isinstance(table, dict):
             raise UserError(f"scales.{key} is no table: write [scales.{key}]")
+        if "plan" in table and plan is None:
+            raise UserError(f"scales.{key}.plan: this study has variants, and no [plan]")
     scales = {
         key: _scale(key, merged(usual.get(key, {}), own.get(key, {})))
         for key in dict.fromkeys((*usual, *own))

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from proxrl.config import flatten
+from proxrl.errors import UserError
 from proxrl.studies.adopt import adoptable
 from proxrl.studies.board import Board, Entry
 from proxrl.studies.definition import FOLLOWS_FROM, Scale, Study
@@ -15,6 +16,7 @@ from proxrl.studies.expand import Job
 from proxrl.training import presets
 from proxrl.training.amounts import duration, gigabytes
 from proxrl.training.machine import available_cores
+from proxrl.training.preflight import Preflight
 
 
 def print_dry_run(
@@ -33,8 +35,10 @@ def print_dry_run(
         board.entries[job].state, board.entries[job].step = "done", job.config.steps
     with console.status("measuring a few updates of each variant"):
         needs = needs_of(jobs, folder, calibrate=True)
-    cores = available_cores()
-    at_once = runs_at_once(jobs, needs, cores, jobs_at_once)
+    try:
+        at_once, problem = _at_once(jobs, needs, executor, jobs_at_once), None
+    except UserError as error:
+        at_once, problem = 1, error  # of use on another machine
     known = estimate(board, needs, at_once)
     for entry in board.entries.values():
         state = f"same as {copies[entry.job]}" if entry.job in copies else _state(entry)
@@ -42,6 +46,15 @@ def print_dry_run(
     console.print(_table(study, scale, board, known))
     for line in _words(board, known, folder, executor, len(copies)):
         console.print(line, highlight=False, markup=False)
+    if problem is not None:
+        console.print(f"it does not fit here: {problem}", highlight=False, markup=False)
+
+
+def _at_once(jobs: list[Job], needs: dict[str, Preflight], executor: str, asked: int | None) -> int:
+    """Here, or, where that is not known, on a cluster: one, unless told how many."""
+    if executor == "ray":
+        return min(asked or 1, len(jobs))
+    return runs_at_once(jobs, needs, available_cores(), asked)
 
 
 def _state(entry: Entry) -> str:
@@ -99,7 +112,7 @@ def _words(board: Board, known: Estimate, folder: Path, executor: str, copies: i
         (False,): "calibrated here with a few updates and steps each, evaluations not counted",
         (False, True): "at the speed of own runs where there are any; else calibrated",
     }[tuple(sorted(measured))]
-    beside = "; with --executor ray divide by what the cluster has" if executor == "ray" else ""
+    beside = "; --jobs N says it for N at a time on the cluster" if executor == "ray" else ""
     about = [
         f"{_counted(len(jobs), 'run')}{' (' + ', '.join(states) + ')' if states else ''}: "
         f"{_counted(len(board.variants), 'variant')} x {_counted(len(games), 'game')} x "

@@ -37,15 +37,31 @@ class Estimate(NamedTuple):
 
 
 def needs_of(jobs: Sequence[Job], folder: Path, calibrate: bool) -> dict[str, Preflight]:
-    """By variant, on its first game: the games of a family differ by a few actions only."""
-    first = {job.variant: job.config for job in reversed(jobs)}
-    found: dict[RunConfig, Preflight] = {}
-    for config in first.values():
-        like = _by_cost(config)
-        if like not in found:
-            found[like] = preflight(config, RunFolder(folder), calibrate, refuse=False)
-    variants = dict.fromkeys(job.variant for job in jobs)
-    return {variant: found[_by_cost(first[variant])] for variant in variants}
+    """By variant, the most that one of its games needs; the time is that of the first."""
+    found: dict[tuple[RunConfig, str], Preflight] = {}
+    seconds: dict[RunConfig, float | None] = {}
+    needs: dict[str, Preflight] = {}
+    for job in jobs:
+        cost = _by_cost(job.config)
+        looks = "" if presets.family_of(job.config.env) == "atari" else job.config.env
+        if (cost, looks) not in found:
+            timed = calibrate and cost not in seconds
+            one = preflight(job.config, RunFolder(folder), timed, refuse=False)
+            seconds.setdefault(cost, one.seconds)
+            found[cost, looks] = one._replace(seconds=seconds[cost])
+        needs[job.variant] = _larger(found[cost, looks], needs.get(job.variant))
+    return needs
+
+
+def _larger(one: Preflight, other: Preflight | None) -> Preflight:
+    if other is None:
+        return one
+    return Preflight(
+        memory=max(one.memory, other.memory),
+        disk=max(one.disk, other.disk),
+        seconds=other.seconds,
+        final_disk=max(one.final_disk, other.final_disk),
+    )
 
 
 def _by_cost(config: RunConfig) -> RunConfig:
@@ -97,9 +113,14 @@ def estimate(board: Board, needs: dict[str, Preflight], at_once: int) -> Estimat
 
 def require_disk(board: Board, needs: dict[str, Preflight], at_once: int, folder: Path) -> None:
     """A `UserError` if what is still to be written does not fit."""
-    left = [needs[one.job.variant] for one in board.of("waiting")]
-    largest = sorted((one.disk - one.final_disk for one in left), reverse=True)[:at_once]
-    needed = sum(one.final_disk for one in left) + sum(largest)
+    left = board.of("waiting")
+    replays = [
+        needs[one.job.variant].disk - needs[one.job.variant].final_disk
+        for one in left
+        if not RunFolder(one.job.folder).replay.exists()  # else it has its room already
+    ]
+    needed = sum(needs[one.job.variant].final_disk for one in left)
+    needed += sum(sorted(replays, reverse=True)[:at_once])
     existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     free = shutil.disk_usage(existing).free
     if needed > free:

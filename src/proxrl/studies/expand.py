@@ -10,7 +10,7 @@ from proxrl.config import RunConfig, validated
 from proxrl.errors import UserError
 from proxrl.studies.definition import Scale, Study, Variant
 from proxrl.studies.scaling import carried_over
-from proxrl.studies.tables import nearest
+from proxrl.studies.strict import nearest
 from proxrl.training import presets
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Job:
     @property
     def name(self) -> str:
         """dqn-pro/Breakout/seed0, the folder's name below the study's."""
-        return f"{self.variant}/{_tame(self.game)}/seed{self.seed}"
+        return _name(self.variant, self.game, self.seed)
 
 
 def scale_of(study: Study, name: str) -> Scale:
@@ -69,14 +69,13 @@ def _job(study: Study, scale: Scale, variant: Variant, game: str, seed: int, fol
         variant.preset, env, {**scale.settings, **settings}, seed=seed, steps=scale.steps
     )
     try:
-        validated(config)
+        config = validated(config)
     except UserError as error:
         carried = (
             "" if settings == variant.settings else f" (carried over from {study.written_for})"
         )
         raise UserError(f"{study.name}, {variant.name} on {game}: {error}{carried}") from None
-    job = Job(variant.name, game, seed, config, folder)
-    return Job(variant.name, game, seed, config, folder / job.name)
+    return Job(variant.name, game, seed, config, folder / _name(variant.name, game, seed))
 
 
 def _chosen(wanted: Sequence[T], there: tuple[T, ...], what: str) -> Sequence[T]:
@@ -86,5 +85,6 @@ def _chosen(wanted: Sequence[T], there: tuple[T, ...], what: str) -> Sequence[T]
     return [one for one in there if one in wanted] if wanted else there
 
 
-def _tame(game: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", game)
+def _name(variant: str, game: str, seed: int) -> str:
+    tame = re.sub(r"[^A-Za-z0-9.-]+", "-", game)
+    return f"{variant}/{tame}/seed{seed}"

@@ -48,11 +48,12 @@ def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
         "headline": study.headline,
         "proxrl": __version__,
     }
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = open(folder / LOCK, "w")  # noqa: SIM115
     except OSError as error:
-        raise UserError(f"cannot write in {folder}: {error.strerror or error}") from None
+        raise _cannot_write(folder, error) from None
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -61,9 +62,28 @@ def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
                 f"{folder} is in use by another `proxrl study`: wait for it, or stop it"
             ) from None
         unfinished = folder / f"{STUDY}.writing"
-        unfinished.write_text(json.dumps(about, indent=2) + "\n")
-        os.replace(unfinished, folder / STUDY)
-        yield
+        try:
+            unfinished.write_text(json.dumps(about, indent=2) + "\n")
+            os.replace(unfinished, folder / STUDY)
+        except OSError as error:
+            raise _cannot_write(folder, error) from None
+        try:
+            yield
+        except UserError:  # refused before anything ran: as if it had not been asked for
+            if is_new and set(os.listdir(folder)) <= {STUDY, LOCK}:
+                shutil.rmtree(folder)
+            raise
+
+
+def _cannot_write(folder: Path, error: OSError) -> UserError:
+    return UserError(f"cannot write in {folder}: {error.strerror or error}")
+
+
+def require_exportable(out: Path) -> None:
+    """A `UserError` now, and not after days of training."""
+    above = next(path for path in (out, *out.absolute().parents) if path.exists())
+    if not (above.is_dir() and os.access(above, os.W_OK)):
+        raise UserError(f"cannot export to {out}: {above} is no folder that takes files")
 
 
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
@@ -85,4 +105,4 @@ def export_files(files: Sequence[Path], out: Path) -> None:
         for file in files:
             shutil.copyfile(file, out / file.name)
     except OSError as error:
-        raise UserError(f"cannot write in {out}: {error.strerror or error}") from None
+        raise _cannot_write(out, error) from None

@@ -11,7 +11,16 @@ from typing import Literal
 from proxrl.config import RunConfig, to_json
 from proxrl.training.folder import RunFolder
 
-End = Literal["finished", "stopped", "failed", "crashed"]
+FINISHED, FAILED, MISTAKE, CRASHED, AGAIN, STOPPED = 0, 1, 2, 70, 75, 143  # see worker.py
+End = Literal["finished", "stopped", "failed", "again", "crashed"]
+ENDS: dict[int, End] = {
+    FINISHED: "finished",
+    FAILED: "failed",
+    MISTAKE: "failed",
+    AGAIN: "again",
+    STOPPED: "stopped",
+    -signal.SIGTERM: "stopped",
+}
 EXIT_CODE = "exit code"
 
 
@@ -44,10 +53,8 @@ def start(
 
 
 def meaning(code: int) -> End:
-    """Of an exit code; see worker.py."""
-    if code in (1, 2):
-        return "failed"
-    return {0: "finished", 143: "stopped", -15: "stopped"}.get(code, "crashed")  # type: ignore[return-value]
+    """Of an exit code."""
+    return ENDS.get(code, "crashed")
 
 
 def reason_of(code: int) -> str:

@@ -4,7 +4,7 @@ Every executor starts runs this way, so that they have the same bits and the sam
 everywhere. The config comes as JSON on standard input. What the run says goes to its log.txt, where
 it is to its progress.json, how it ended to the exit code:
 
-    0    finished                              75   stopped by the system (disk, memory): try again
+    0    finished                              75   no disk or memory just now: try again later
     1    failed, and would fail again          143  stopped after a checkpoint
     2    a mistake in what was asked for       70, or a signal: crashed, try again
 
@@ -27,11 +27,12 @@ from typing import Literal, Self
 
 from proxrl.config import RunConfig, differences, from_json
 from proxrl.errors import RunFailed, UserError
+from proxrl.studies.process import AGAIN, CRASHED, FAILED, FINISHED, MISTAKE, STOPPED
 from proxrl.training.folder import RunFolder
 from proxrl.training.loop import Run
+from proxrl.training.preflight import NotEnough
 from proxrl.training.run import Stopped, resolved, resume, train
 
-FINISHED, FAILED, MISTAKE, CRASHED, AGAIN, STOPPED = 0, 1, 2, 70, 75, 143
 BEAT_SECONDS = 1.0
 WAIT_SECONDS = 60.0  # for an orphan to notice that it is one, and to make its checkpoint
 TAKE_OVER_SECONDS = 30 * 60.0  # for a process elsewhere to reach its next checkpoint
@@ -46,7 +47,7 @@ def carry_out(config: RunConfig, folder: Path, how: How) -> int:
         _train_or_resume(config, folder, display, how)
     except UserError as error:
         display.say(str(error))
-        return MISTAKE
+        return AGAIN if isinstance(error, NotEnough) else MISTAKE
     except RunFailed as error:
         display.say(str(error))
         return AGAIN if isinstance(error.__cause__, OSError | MemoryError) else FAILED
