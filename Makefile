@@ -24,10 +24,10 @@ demo: install  ## DQN and DQN Pro side by side on MinAtar, then a report: about 
 test: install  ## the fast suite
 	@$(BIN)/python -m pytest -n 2
 
-test-slow: install  ## real learning, three seeds each, and all 64 switches: two hours on 2 cores
+test-slow: install  ## real learning, three seeds each, and all 64 switches: hours on 2 cores
 	@$(BIN)/python -m pytest -m slow
 
-test-faults: install  ## 50 kills per environment, full disks
+test-faults: install  ## 50 random kills in each of five settings: ten minutes
 	@$(BIN)/python -m pytest -n 2 -m faults
 
 browser:  ## Chromium for the tests of the report's page (Debian, as root; skipped elsewhere)

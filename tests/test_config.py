@@ -130,6 +130,13 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"proximal.pull_per_sync": 1.0, "proximal.rule": "values"}, r"say proximal\.c"),
     ({"proximal.own_batch": True}, "needs no batch"),
     ({"network.noisy_sigma": -1.0}, "not negative"),
+    ({"learner.loss": "cubic"}, "must be squared or huber"),
+    ({"device": "tpu"}, "must be auto or cpu"),
+    ({"steps": "100"}, "must be a whole number"),
+    ({"steps": True}, "must be a whole number"),
+    ({"proximal.c": "0.5"}, "must be a number"),
+    ({"network.hidden": 64}, "must be a list, each a whole number"),
+    ({"head": "categorical"}, "must be a group of settings"),
 ]
 
 
@@ -141,6 +148,21 @@ def test_what_cannot_be_is_named_with_its_value_and_what_would_be_right(
         validated(BASE.override(changes))
     assert next(iter(changes)) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_values_that_mean_the_same_are_taken_as_their_settings_have_them() -> None:
+    config = validated(BASE.override({"network.hidden": [64, 32], "proximal.c": 1}))
+    assert config.network.hidden == (64, 32)
+    assert isinstance(config.proximal.c, float)
+
+
+def test_a_config_that_was_altered_is_named() -> None:
+    with pytest.raises(UserError, match=r"learner\.loss = 'cubic' cannot be"):
+        from_json({**to_json(BASE), "learner": {"loss": "cubic"}})
+    with pytest.raises(UserError, match="learner holds 3, not settings"):
+        from_json({**to_json(BASE), "learner": 3})
+    with pytest.raises(UserError, match=r"config\.json holds \[\], not settings"):
+        from_json([])  # type: ignore[arg-type]
 
 
 def test_unknown_settings_are_refused() -> None:

@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from proxrl.proximal.rules import register_rule
     from proxrl.training import presets
     from proxrl.training.agent import Agent
+    from proxrl.training.progress import display_for_terminal
     from proxrl.training.run import resume, train
 
 __all__ = [
     "Agent",
     "Proximal",
     "RunConfig",
+    "display_for_terminal",
     "presets",
     "register_network",
     "register_rule",
@@ -35,6 +37,7 @@ _HOMES = {
     "Agent": "proxrl.training.agent",
     "Proximal": "proxrl.proximal",
     "RunConfig": "proxrl.config",
+    "display_for_terminal": "proxrl.training.progress",
     "register_network": "proxrl.agents.networks",
     "register_rule": "proxrl.proximal.rules",
     "resume": "proxrl.training.run",

@@ -50,7 +50,7 @@ def train(arguments: list[str]) -> None:
             "say which environment: --env ALE/Breakout-v5, --env MinAtar/Asterix-v1, "
             "--env CartPole-v1 or any Gymnasium id with discrete actions"
         )
-    default = TrainOptions(presets.make(agent, env or presets.ATARI.env))
+    default = TrainOptions(presets.make(agent, presets.ATARI.env if env is None else env))
     options = _parse(TrainOptions, rest, f"proxrl train {agent}", default)
     config = validated(options.config)
     folder = options.folder or default_folder(config)

@@ -76,16 +76,17 @@ def target(of: Learner) -> torch.Tensor:
 
 
 def test_infinite_c_is_dqn_to_the_bit_after_2000_updates() -> None:
-    plain, pro = learner(config()), learner(config(proximal__c=math.inf))
+    dqn = learner(config())
+    dqn.rule = Rule(config())  # the rule that does nothing: Adam alone
+    infinite = learner(config(proximal__c=math.inf))
     none = learner(config(proximal__pull_per_sync=0.0))
-    bare = learner(config())
-    bare.rule = Rule(config())  # the rule that does nothing
+    pro = learner(config(proximal__c=0.05))
     for batch in batches(2000):
-        for each in (plain, pro, none, bare):
+        for each in (dqn, infinite, none, pro):
             each.update(batch)
-    assert torch.equal(online(plain), online(pro))
-    assert torch.equal(online(plain), online(none))
-    assert torch.equal(online(plain), online(bare)), "DQN is Adam alone, nothing left in it"
+    assert torch.equal(online(dqn), online(infinite))
+    assert torch.equal(online(dqn), online(none))
+    assert not torch.equal(online(dqn), online(pro))
 
 
 def test_the_learners_step_is_the_drop_ins_to_the_bit() -> None:
@@ -106,9 +107,13 @@ def test_the_learners_step_is_the_drop_ins_to_the_bit() -> None:
 
 
 def test_the_first_update_after_a_sync_is_dqns() -> None:
-    """w = theta, so there is nothing to pull (Section 4)."""
+    """w = theta, so there is nothing to pull (Section 4). Both learners have the same history: a
+    period of DQN Pro, with its sync and Adam's moments."""
     plain, pro = learner(config()), learner(config(proximal__c=1e-3))
-    first, second, *_ = batches(2)
+    *period, first, second = batches(7)
+    updates = [pro.update(batch) for batch in period]
+    assert [update.sync_distance is not None for update in updates] == [False] * 4 + [True]
+    plain.load(pro.state(), pro.updates)
     for each in (plain, pro):
         each.update(first)
     assert torch.equal(online(plain), online(pro))

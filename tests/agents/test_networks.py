@@ -173,6 +173,33 @@ def linear(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.M
     return nn.Sequential(nn.Flatten(), nn.Linear(spec.shape[0], actions))
 
 
+def too_narrow(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(spec.shape[0] - 1, actions))
+
+
+class WithDropout(nn.Linear):
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return nn.functional.dropout(super().forward(states.flatten(1)), training=True)
+
+
+def with_dropout(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+    return WithDropout(spec.shape[0], actions)
+
+
+class WithMemory(nn.Linear):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(inputs, outputs)
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        self.seen += 1
+        return super().forward(states.flatten(1))
+
+
+def with_memory(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+    return WithMemory(spec.shape[0], actions)
+
+
 def test_a_network_of_ones_own_by_name_or_by_module() -> None:
     register_network("my-linear", linear)
     assert count(build_network(VECTOR, 2, NetworkConfig("my-linear"), seed=0)) == 10
@@ -187,6 +214,10 @@ def test_a_network_of_ones_own_by_name_or_by_module() -> None:
         ("nature", VECTOR, "needs images"),
         ("nature", MINATAR, "36 x 36"),
         ("no_module:f", VECTOR, "cannot be imported"),
+        (":f", VECTOR, "cannot be imported"),
+        (f"{__name__}:too_narrow", VECTOR, "cannot be built: mat1 and mat2"),
+        (f"{__name__}:with_dropout", VECTOR, "draws random numbers"),
+        (f"{__name__}:with_memory", VECTOR, "changes its seen"),
     ],
 )
 def test_what_cannot_be_built(kind: str, spec: ObservationSpec, message: str) -> None:

@@ -114,6 +114,31 @@ def test_a_folder_that_exists_offers_to_resume(tmp_path: Path) -> None:
         train(config, tmp_path / "run")
 
 
+def test_a_run_that_begins_during_the_preflight_is_not_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = SCENARIOS["cartpole"].override({"steps": 300, "seed": 1})
+    mine = theirs.override({"seed": 2})
+    with monkeypatch.context() as meanwhile:
+        others = (train, theirs, tmp_path / "run")
+
+        def somebody_else(*_: object) -> None:
+            meanwhile.undo()
+            others[0](*others[1:])
+
+        meanwhile.setattr("proxrl.training.run._take_off", somebody_else)
+        with pytest.raises(UserError, match="exists: continue it with"):
+            train(mine, tmp_path / "run")
+    assert RunFolder(tmp_path / "run").config().seed == 1
+
+
+def test_metrics_that_have_gone_missing_are_named(tmp_path: Path) -> None:
+    train(SCENARIOS["cartpole"].override({"steps": 300}), tmp_path / "run")
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    with pytest.raises(UserError, match=r"metrics\.jsonl is shorter than when the checkpoint"):
+        resume(tmp_path / "run", {"steps": 600})
+
+
 def test_settings_that_may_not_change_are_named(tmp_path: Path) -> None:
     config = SCENARIOS["cartpole"].override({"steps": 300})
     train(config, tmp_path / "run")
@@ -203,6 +228,77 @@ def test_episodes_of_one_step_never_run_out_of_room(tmp_path: Path) -> None:
     config = presets.make("dqn", "proxrl-tests/Bandit-v0", settings)
     train(config, tmp_path / "run")
     assert newest(tmp_path / "run")[1]["step"] == 3000
+
+
+class Flash(gymnasium.Env[Any, Any]):
+    """Pictures, and episodes of one step: the replay holds about half of its capacity."""
+
+    observation_space = spaces.Box(0, 255, (40, 40), np.uint8)
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return np.zeros((40, 40), np.uint8), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.zeros((40, 40), np.uint8), 1.0, True, False, {}
+
+
+gymnasium.register("proxrl-tests/Flash-v0", entry_point=Flash)
+
+
+def test_a_warm_up_that_does_not_fit_ends_when_the_replay_is_full(tmp_path: Path) -> None:
+    """The ring keeps 16 MB more frames than its capacity: 10,486 of these, too few here."""
+    settings = {
+        **SMALL,
+        "replay.capacity": 30_000,
+        "replay.warmup_steps": 25_000,
+        "steps": 20_600,
+        "learner.update_period_steps": 100,
+        "evaluation.period_steps": 20_600,
+        "checkpoint.period_steps": 20_600,
+        "network.hidden": (8,),
+    }
+    train(presets.make("dqn", "proxrl-tests/Flash-v0", settings), tmp_path / "run")
+    _, state = newest(tmp_path / "run")
+    assert state["log"]["oldest"] > 0
+    assert state["updates"] > 0
+
+
+class Endless(gymnasium.Env[Any, Any]):
+    """A random walk that never ends: one episode spans many checkpoints and any history."""
+
+    observation_space = spaces.Box(-np.inf, np.inf, (2,))
+    action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.place = np.zeros(2, np.float32)
+        return self.place.copy(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.place += (self.np_random.normal(size=2) + action).astype(np.float32)
+        return self.place.copy(), float(self.place[0]), False, False, {}
+
+
+gymnasium.register("proxrl-tests/Endless-v0", entry_point=Endless)
+
+
+def test_an_episode_longer_than_the_replay_remembers_goes_on_to_the_bit(tmp_path: Path) -> None:
+    settings = {**SMALL, "steps": 1200, "protocol.max_episode_steps": 2_000}
+    config = presets.make("dqn-pro", "proxrl-tests/Endless-v0", settings)
+    train(config, tmp_path / "whole")
+    train(config.override({"steps": 1050}), tmp_path / "halves")
+    listener = Listener()
+    resume(tmp_path / "halves", {"steps": 1200}, display=listener)
+    assert not any("not restorable" in line for line in listener.said)
+    (arrays, state), (its_arrays, its_state) = (
+        newest(tmp_path / name) for name in ("whole", "halves")
+    )
+    assert state["episode"] == 1
+    assert state["log"] == its_state["log"]
+    assert state["generators"] == its_state["generators"]
+    for name, array in arrays.items():
+        assert array.tobytes() == its_arrays[name].tobytes(), name
 
 
 def test_an_environment_that_reuses_its_array_is_restorable(tmp_path: Path) -> None:

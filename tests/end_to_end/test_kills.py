@@ -108,6 +108,30 @@ def test_a_damaged_newest_checkpoint_is_noticed_and_the_one_before_it_used(
     assert_same_bits(config, whole, folder, spec_of(name))
 
 
+def test_a_damaged_last_checkpoint_is_trained_again_and_not_called_finished(
+    tmp_path: Path,
+    undisturbed: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Killed between its last checkpoint and tidying up; then a bit flips. From Python, too, it is
+    said."""
+    name = "cartpole"
+    config, folder = SCENARIOS[name], tmp_path / "run"
+    with monkeypatch.context() as killed:
+        killed.setattr(RunFolder, "tidy", lambda *_: None)
+        train(config, folder)
+    path = checkpoint_path(RunFolder(folder).checkpoints, config.steps)
+    content = bytearray(path.read_bytes())
+    content[-100] ^= 1
+    path.write_bytes(content)
+    agent = resume(folder)
+    assert agent.step == config.steps
+    assert "does not match its checksum: using the one before it" in capsys.readouterr().err
+    assert_same_bits(config, whole_run(name, undisturbed, tmp_path_factory), folder, spec_of(name))
+
+
 OWN_BATCH = {"proximal.rule": "values", "proximal.c": 1.0, "proximal.own_batch": True}
 GENERATORS = {
     "cartpole": ({}, {"acting", "sampling"}),

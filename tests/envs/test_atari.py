@@ -1,5 +1,7 @@
 """Atari against Gymnasium's own wrappers, and episodes that stand alone."""
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 import pytest
@@ -18,12 +20,14 @@ def seed(number: int = 0) -> np.random.SeedSequence:
     return np.random.SeedSequence(number)
 
 
-@pytest.mark.parametrize("game", ["Breakout", "Pong", "SpaceInvaders"])
-def test_frames_and_rewards_are_gymnasiums(game: str) -> None:
+@pytest.mark.parametrize(
+    ("game", "skip"), [("Breakout", 4), ("Pong", 4), ("SpaceInvaders", 4), ("Pong", 2), ("Pong", 1)]
+)
+def test_frames_and_rewards_are_gymnasiums(game: str, skip: int) -> None:
     """Same actions, stickiness off: every frame and reward equal to `AtariPreprocessing`'s."""
-    mine = make(f"ALE/{game}-v5", STEADY)
+    mine = make(f"ALE/{game}-v5", replace(STEADY, frame_skip=skip))
     raw = gymnasium.make(f"ALE/{game}-v5", frameskip=1, repeat_action_probability=0.0)
-    theirs = AtariPreprocessing(raw, noop_max=0, frame_skip=4, screen_size=84)
+    theirs = AtariPreprocessing(raw, noop_max=0, frame_skip=skip, screen_size=84)
     actions = np.random.default_rng(0).integers(mine.actions, size=400)
 
     now = mine.reset(seed())

@@ -155,6 +155,14 @@ def test_an_anchor_that_the_optimizer_trains_is_refused(shared: Any) -> None:
         proximal(w, [shared(w)])
 
 
+def test_an_anchor_that_overlaps_the_weights_is_refused_and_a_neighbour_is_not() -> None:
+    memory = torch.zeros(6)
+    w = torch.nn.Parameter(memory[:3])
+    with pytest.raises(ValueError, match="trained by this optimizer"):
+        proximal(w, [memory[2:5]])
+    proximal(w, [memory[3:]])
+
+
 def test_training_the_target_as_well_is_refused() -> None:
     online, target = twins()
     target.requires_grad_(True)

@@ -4,15 +4,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
+import torch
+from gymnasium import spaces
 
 from proxrl import Agent, cli, presets, train
+from proxrl.agents.networks import build_network
 from proxrl.envs import FrameStack
+from proxrl.envs.gym import Gym
 from proxrl.errors import UserError
 from proxrl.training.evaluate import protocol
 from proxrl.training.folder import RunFolder
-from proxrl.training.preflight import preflight
+from proxrl.training.preflight import available_memory, preflight
 from proxrl.training.run import resolved
 from proxrl.training.view import evaluate_run
 from tests.end_to_end.victim import SMALL
@@ -57,6 +62,86 @@ def test_predict_explores_if_not_deterministic(cartpole: Path) -> None:
 def test_predict_refuses_another_shape(cartpole: Path) -> None:
     with pytest.raises(UserError, match=r"has shape \(4,\), got \(5,\)"):
         Agent.load(cartpole).predict(np.zeros(5))
+
+
+class Toy(gymnasium.Env[Any, Any]):
+    """Observes whatever space it is given, and cannot draw itself."""
+
+    def __init__(self, space: "spaces.Space[Any]") -> None:
+        self.observation_space = space
+        self.action_space = spaces.Discrete(3, start=5)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.observation_space.seed(seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        assert action in self.action_space
+        return self.observation_space.sample(), 1.0, False, True, {}
+
+
+SPACES: list["spaces.Space[Any]"] = [
+    spaces.Discrete(5),
+    spaces.MultiDiscrete([2, 3]),
+    spaces.MultiBinary(3),
+    spaces.Box(-1, 1, ()),
+    spaces.Box(-1, 1, (2, 3)),
+    spaces.Box(0, 255, (3, 40, 50), np.uint8),
+    spaces.Box(0, 1, (12, 12, 3)),
+    spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Box(0, 1, (3,))}),
+    spaces.Tuple((spaces.Discrete(2), spaces.Box(0, 1, (3,)))),
+]
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_predict_takes_what_the_environment_gives_and_gives_what_it_takes(
+    space: "spaces.Space[Any]",
+) -> None:
+    toy = Toy(space)
+    config = presets.make("dqn", "Toy-v0")
+    environment = Gym("Toy-v0", toy, config.protocol)
+    network = build_network(environment.observation, 3, config.network, seed=0)
+    agent = Agent(network, config, environment, step=0)
+    space.seed(0)
+    several = [space.sample() for _ in range(6)]
+    single = [agent.predict(raw)[0] for raw in several]
+    for raw, action in zip(several, single, strict=True):
+        state = torch.from_numpy(environment.encode(raw)[None, None])
+        assert action == 5 + int(network(state).argmax())
+        assert isinstance(action, int)
+    batch = several if space.shape is None else np.stack(several)
+    assert agent.predict(batch)[0].tolist() == single
+    first = several[:1] if space.shape is None else np.stack(several[:1])
+    assert agent.predict(first)[0].tolist() == single[:1], "a batch of one is a batch"
+
+
+def test_what_cannot_be_filmed_is_one_line_and_leaves_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], cartpole: Path
+) -> None:
+    gymnasium.register("proxrl-tests/Toy-v0", lambda **_: Toy(spaces.Discrete(5)))
+    train(presets.make("dqn", "proxrl-tests/Toy-v0", SHORT), tmp_path / "toy")
+    for arguments, message in (
+        (["play", str(tmp_path / "toy")], "this environment cannot draw itself"),
+        (["play", str(cartpole), "--out", "/dev/null/film.mp4"], "cannot write /dev/null/film.mp4"),
+    ):
+        with pytest.raises(SystemExit) as left:
+            cli.main(arguments)
+        assert left.value.code == 2
+        assert message in capsys.readouterr().err.strip().splitlines()[-1]
+    assert not (tmp_path / "toy" / "videos").exists()
+
+
+def test_memory_is_what_the_container_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """10 of 100 MB used, 4 of them by pages of files that can go at any time."""
+    (tmp_path / "limit").write_text("100000000\n")
+    (tmp_path / "used").write_text("10000000\n")
+    (tmp_path / "memory.stat").write_text("anon 6000000\ninactive_file 4000000\n")
+    monkeypatch.setattr("proxrl.training.preflight.CGROUPS", [(tmp_path, "limit", "used")])
+    assert available_memory() == 94_000_000
+    (tmp_path / "limit").write_text("max\n")
+    assert available_memory() > 94_000_000
 
 
 def test_predict_on_atari_takes_a_stack(atari: Path) -> None:

@@ -35,7 +35,10 @@ ADVICE = {
 
 
 class Probe(NamedTuple):
-    """How far the online network is from the target, in weights and on a batch, in values."""
+    """How far the online network is from the target, in weights and on a batch, in values.
+
+    The first of those between two syncs is taken at the sync, where both are 0.
+    """
 
     parameter_distance: float  # ||w - theta||
     value_distance: float  # mean |Q(s, a; w) - Q(s, a; theta)|

@@ -9,7 +9,6 @@ faster so on the CPU. Weights start as PyTorch's layers do, uniform within 1/sqr
 run's own seed.
 """
 
-import importlib
 import itertools
 import math
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from proxrl.agents.categorical import expected_values
 from proxrl.agents.noisy import make_noisy, noisy_layers
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
+from proxrl.plugins import imported
 from proxrl.types import ObservationSpec
 
 NetworkFunction = Callable[[ObservationSpec, int, tuple[int, ...]], nn.Module]
@@ -197,23 +197,38 @@ def build_network(
         torch.manual_seed(seed)
         try:
             body = function(spec, outputs, config.hidden)
-        except TypeError as error:
-            raise UserError(f"network {config.kind} cannot be built: {error}") from None
-        if not isinstance(body, nn.Module):
-            raise UserError(f"network {config.kind} gives {body!r:.40}, not a torch.nn.Module")
-        body.eval()
-        with torch.no_grad():  # lazy layers draw their weights here
-            shape = tuple(body(torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))).shape)
+            if not isinstance(body, nn.Module):
+                raise UserError(f"network {config.kind} gives {body!r:.40}, not a torch.nn.Module")
+            _require_function(body.eval(), spec, outputs, config.kind)
+        except UserError:
+            raise
+        except (TypeError, ValueError, RuntimeError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UserError(f"network {config.kind} cannot be built: {why}") from None
     body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    if shape != (1, outputs):
-        raise UserError(
-            f"network {config.kind} gives shape {shape} for one state, not (1, {outputs})"
-        )
     if config.noisy:
         body = make_noisy(body, config.noisy_sigma).eval()
         if not noisy_layers(body):
             raise UserError(f"network {config.kind} has no nn.Linear that could be noisy")
     return QNetwork(body, actions, head, config.dueling)
+
+
+@torch.no_grad()
+def _require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind: str) -> None:
+    """A `UserError` unless it gives the numbers asked for, and they follow from weights and state
+    alone: with anything else a resumed run would not repeat itself."""
+    state = torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))
+    shape = tuple(body(state).shape)  # lazy layers draw their weights here
+    if shape != (1, outputs):
+        raise UserError(f"network {kind} gives shape {shape} for one state, not (1, {outputs})")
+    drawn = torch.random.get_rng_state()
+    held = {name: tensor.clone() for name, tensor in body.state_dict().items()}
+    body(state)
+    if not torch.equal(drawn, torch.random.get_rng_state()):
+        raise UserError(f"network {kind} draws random numbers: its values must be a function")
+    for name, tensor in body.state_dict().items():
+        if not torch.equal(held[name], tensor):
+            raise UserError(f"network {kind} changes its {name}: its values must be a function")
 
 
 def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
@@ -223,11 +238,7 @@ def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
     if kind in _registry:
         return _registry[kind]
     if ":" in kind:
-        module, name = kind.split(":", 1)
-        try:
-            function: NetworkFunction = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise UserError(f"network {kind} cannot be imported: {error}") from None
+        function: NetworkFunction = imported(kind, "network")
         return function
     known = ", ".join(sorted(_registry))
     raise UserError(f"unknown network {kind}: choose from {known}, or say module:function")

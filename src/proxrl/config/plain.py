@@ -5,6 +5,7 @@ import math
 import typing
 from typing import Any
 
+from proxrl.config.kinds import convert
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
@@ -46,7 +47,9 @@ def from_json(values: dict[str, Any]) -> RunConfig:
     return config
 
 
-def _from_plain(kind: Any, values: dict[str, Any], prefix: str) -> Any:
+def _from_plain(kind: Any, values: Any, prefix: str) -> Any:
+    if not isinstance(values, dict):
+        raise UserError(f"{prefix.rstrip('.') or 'config.json'} holds {values!r:.40}, not settings")
     hints = typing.get_type_hints(kind)
     unknown = sorted(set(values) - set(hints))
     if unknown:
@@ -55,9 +58,8 @@ def _from_plain(kind: Any, values: dict[str, Any], prefix: str) -> Any:
     for name, value in values.items():
         if dataclasses.is_dataclass(hints[name]):
             value = _from_plain(hints[name], value, f"{prefix}{name}.")
-        elif isinstance(value, list):
-            value = tuple(value)
-        elif value == "inf":
-            value = math.inf
+        else:
+            known = math.inf if value == "inf" else value
+            value = convert(f"{prefix}{name}", known, hints[name])
         arguments[name] = value
     return kind(**arguments)

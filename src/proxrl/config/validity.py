@@ -2,6 +2,7 @@
 
 import math
 
+from proxrl.config.kinds import convert, kind_of
 from proxrl.config.plain import flatten
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
@@ -11,6 +12,9 @@ Rules = list[tuple[str, bool, str]]  # (setting, is it wrong, what would be righ
 
 def validated(config: RunConfig) -> RunConfig:
     """The same, or a `UserError` that names the first setting that cannot work."""
+    config = config.override(
+        {path: convert(path, value, kind_of(path)) for path, value in flatten(config).items()}
+    )
     for rules in (_impossible_alone, _impossible_together):  # in this order: alone first
         for path, wrong, right in rules(config):
             if wrong:

@@ -9,6 +9,8 @@ identical every time with ALE's stickiness at 0. So the repeats are drawn here, 
 frame, from the episode's own generator: an episode is a function of its seed and its actions.
 """
 
+from typing import Any
+
 import cv2
 import gymnasium
 import numpy as np
@@ -40,6 +42,8 @@ class Atari:
         self._previous = 0  # action index that the emulator executed last; 0 is no-op
         self._lives = 0
         self.actions = len(self._action_set)
+        self.first_action = 0
+        self.raw_shape: tuple[int, ...] | None = (SIDE, SIDE)  # as `AtariPreprocessing` gives them
         self.observation = ObservationSpec((SIDE, SIDE), "uint8", protocol.stack, high=255.0)
 
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
@@ -47,8 +51,8 @@ class Atari:
         self._previous = 0
         self._ale.reset_game()
         self._lives = self._ale.lives()
-        self._ale.getScreenGrayscale(self._screens[0])
-        self._screens[1] = 0
+        self._screens[0] = 0  # and so it stays where frames are not skipped
+        self._ale.getScreenGrayscale(self._screens[1])
         return TimeStep(self._observation(), 0.0, End.NO, game_over=False)
 
     def step(self, action: int) -> TimeStep:
@@ -66,6 +70,9 @@ class Atari:
             if frame >= skip - 2:
                 self._ale.getScreenGrayscale(self._screens[frame - skip])
         return TimeStep(self._observation(), reward, self._end(game_over), game_over)
+
+    def encode(self, raw: Any) -> Array:
+        return np.asarray(raw, np.uint8)
 
     def render(self) -> Array:
         screen: Array = self._ale.getScreenRGB()

@@ -15,6 +15,8 @@ from proxrl.config import ProtocolConfig
 from proxrl.errors import UserError
 from proxrl.types import Array, End, ObservationSpec, TimeStep
 
+MOST_ACTIONS = 2**15  # the replay and the journal have 16 bits for them
+
 
 class Gym:
     """One environment, its episodes seeded one by one."""
@@ -25,27 +27,31 @@ class Gym:
                 f"{env} has actions {made.action_space}: proxrl needs discrete actions, "
                 "a gymnasium.spaces.Discrete"
             )
+        if made.action_space.n > MOST_ACTIONS:
+            raise UserError(f"{env} has {made.action_space.n:,} actions: at most {MOST_ACTIONS:,}")
         self._env = made
         self._space = made.observation_space
-        self._first_action = int(made.action_space.start)
         self._is_image, self._channels_first = _image_layout(self._space)
+        self.first_action = int(made.action_space.start)
+        self.raw_shape = self._space.shape
         self.actions = int(made.action_space.n)
         self.observation = _observation_spec(env, self._space, protocol.stack, self._is_image)
 
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
         observation, _ = self._env.reset(seed=int(seed.generate_state(1)[0]))
-        return TimeStep(self._observation(observation), 0.0, End.NO, game_over=False)
+        return TimeStep(self.encode(observation), 0.0, End.NO, game_over=False)
 
     def step(self, action: int) -> TimeStep:
-        raw, reward, terminated, truncated, _ = self._env.step(self._first_action + action)
+        raw, reward, terminated, truncated, _ = self._env.step(self.first_action + action)
         end = End.TERMINATED if terminated else End.TRUNCATED if truncated else End.NO
-        return TimeStep(self._observation(raw), float(reward), end, end != End.NO)
+        return TimeStep(self.encode(raw), float(reward), end, end != End.NO)
 
     def render(self) -> Array:
         try:
             picture: Any = self._env.render()
-        except gymnasium.error.DependencyNotInstalled as error:
-            raise UserError(f"this environment cannot draw itself: {error}") from None
+        except (gymnasium.error.Error, NotImplementedError) as error:
+            why = str(error) or "it has no render()"
+            raise UserError(f"this environment cannot draw itself: {why}") from None
         if not isinstance(picture, np.ndarray):
             raise UserError("this environment cannot draw itself: it has no rgb_array render mode")
         if picture.dtype != np.uint8:
@@ -56,7 +62,7 @@ class Gym:
     def close(self) -> None:
         self._env.close()
 
-    def _observation(self, raw: Any) -> Array:
+    def encode(self, raw: Any) -> Array:
         if self._is_image:
             # A copy: some environments reuse one array.
             image: Array = np.array(raw, dtype=self.observation.dtype)
@@ -67,7 +73,7 @@ class Gym:
 
 def _image_layout(space: "spaces.Space[Any]") -> tuple[bool, bool]:
     """(is it an image, are its channels first)."""
-    if not isinstance(space, spaces.Box):
+    if not isinstance(space, spaces.Box) or 0 in space.shape:
         return False, False
     shape = space.shape
     few_first = len(shape) == 3 and shape[0] in (1, 3, 4) and shape[2] not in (1, 3, 4)
@@ -89,4 +95,6 @@ def _observation_spec(
         return ObservationSpec(shape, dtype, stack, high=float(np.max(space.high)))
     if not space.is_np_flattenable:
         raise UserError(f"{env} observes {space}, which cannot be made an array")
+    if not spaces.flatdim(space):
+        raise UserError(f"{env} observes {space}, which has no numbers in it")
     return ObservationSpec((spaces.flatdim(space),), "float32", stack)

@@ -7,7 +7,7 @@ replay log remembers; an environment that does not come back the same is named a
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,12 +19,18 @@ class Environment(Protocol):
 
     observation: ObservationSpec
     actions: int  # number of discrete actions
+    first_action: int  # the environment's own name for action 0
+    raw_shape: tuple[int, ...] | None  # of what it gives itself; None: that is no array
 
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
         """Begin an episode that depends on this seed alone, and on no episode before it."""
         ...
 
     def step(self, action: int) -> TimeStep: ...
+
+    def encode(self, raw: Any) -> Array:
+        """What the environment itself gives, as an observation here."""
+        ...
 
     def render(self) -> Array:
         """The present as a picture, [height, width, 3] uint8."""

@@ -1,6 +1,8 @@
 """From an id to an environment, or one helpful line."""
 
+import contextlib
 import importlib
+import re
 from typing import Any
 
 import gymnasium
@@ -57,10 +59,28 @@ def _import_provider(env: str) -> None:
 
 
 def _known(env: str) -> None:
-    if env in gymnasium.registry:
+    if env in gymnasium.registry and not _is_old_atari(env):
         return
-    hint = did_you_mean(env, gymnasium.registry, most=3)
+    for provider in ("ALE/", "MinAtar/"):  # for their ids: Breakout-v5 may mean either's
+        with contextlib.suppress(UserError):
+            _import_provider(provider)
+    ids = [name for name in gymnasium.registry if not _is_old_atari(name)]
+    game = _game(env)
+    same = [name for name in ids if game and _game(name) == game]
+    hint = f"; did you mean {' or '.join(same[:3])}?" if same else did_you_mean(env, ids, most=3)
     raise UserError(f"unknown environment {env}{hint or '; see `gymnasium.pprint_registry()`'}")
+
+
+def _is_old_atari(env: str) -> bool:
+    """BreakoutNoFrameskip-v4 and the like, which come without a protocol."""
+    known = gymnasium.registry[env]
+    return str(known.entry_point).startswith("ale_py") and not env.startswith("ALE/")
+
+
+def _game(env: str) -> str:
+    """The bare name: breakout, of ALE/Breakout-v5 and of BreakoutNoFrameskip-v4."""
+    name = re.sub(r"-v\d+$", "", env.split("/")[-1])
+    return re.sub(r"(NoFrameskip|Deterministic|-ram)", "", name).lower()
 
 
 def _only_atari(env: str, protocol: ProtocolConfig) -> None:
@@ -72,6 +92,8 @@ def _only_atari(env: str, protocol: ProtocolConfig) -> None:
 
 def _made(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
     name = env.split(":", 1)[-1]
+    if name in gymnasium.registry:
+        _known(name)
     options: dict[str, Any] = {"render_mode": "rgb_array"} if pictures else {}
     try:
         return gymnasium.make(name, disable_env_checker=True, **options)

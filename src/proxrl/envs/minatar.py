@@ -4,6 +4,8 @@ MinAtar's `reset()` keeps the last action, so that its sticky actions leak from 
 the next; here it is cleared. MinAtar is GPL-3 and therefore an optional extra.
 """
 
+from typing import Any
+
 import gymnasium
 import numpy as np
 
@@ -26,6 +28,8 @@ class MinAtar:
         shape = made.observation_space.shape
         assert shape is not None
         self.actions = int(space.n)
+        self.first_action = 0
+        self.raw_shape: tuple[int, ...] | None = shape
         self.observation = ObservationSpec(shape, "uint8", protocol.stack, high=1.0)
 
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
@@ -37,6 +41,9 @@ class MinAtar:
         observation, reward, terminated, _, _ = self._env.step(action)
         end = End.TERMINATED if terminated else End.NO
         return TimeStep(observation, float(reward), end, bool(terminated))
+
+    def encode(self, raw: Any) -> Array:
+        return np.asarray(raw, np.uint8)
 
     def render(self) -> Array:
         """Each channel in a colour of its own, the topmost channel winning."""

@@ -86,4 +86,15 @@ def check_precision(weights: Sequence[Tensor]) -> None:
 
 
 def _share_memory(weight: Tensor, fixed: Tensor) -> bool:
-    return weight.data_ptr() == fixed.data_ptr() != 0  # 0: no memory (empty, or the meta device)
+    (start, end), (other_start, other_end) = _extent(weight), _extent(fixed)
+    return start < other_end and other_start < end
+
+
+def _extent(tensor: Tensor) -> tuple[int, int]:
+    """First byte and the one after the last; nothing for no memory (empty, the meta device)."""
+    start = tensor.data_ptr()
+    if not start or not tensor.numel():
+        return 0, 0
+    steps = zip(tensor.shape, tensor.stride(), strict=True)
+    last = sum((length - 1) * stride for length, stride in steps)
+    return start, start + (last + 1) * tensor.element_size()

@@ -10,7 +10,6 @@ A rule is a class that acts where it needs to: on the loss, on the gradient, on 
 sync. A rule of one's own needs nothing else: register it, or say `module:Rule`.
 """
 
-import importlib
 import math
 from collections.abc import Callable
 
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
+from proxrl.plugins import imported
 from proxrl.proximal.pull import pull_, pull_strength
 from proxrl.types import Batch
 
@@ -110,11 +110,7 @@ def make_rule(config: RunConfig) -> Rule:
     if name in _rules:
         return _rules[name](config)
     if ":" in name:
-        module, attribute = name.split(":", 1)
-        try:
-            kind = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise UserError(f"proximal.rule {name} cannot be imported: {error}") from None
+        kind = imported(name, "proximal.rule")
         if not (isinstance(kind, type) and issubclass(kind, Rule)):
             raise UserError(f"proximal.rule {name} is no subclass of proxrl.proximal.rules.Rule")
         return kind(config)

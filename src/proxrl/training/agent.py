@@ -62,11 +62,14 @@ class Agent:
     def predict(self, observation: Any, deterministic: bool = True) -> tuple[Any, None]:
         """(action, None) as in Stable-Baselines3, for one observation or a batch of them.
 
-        With a stack (Atari) an observation is [stack, *frame], else what the environment gives.
+        An observation is what the environment itself gives, the action what it takes; a batch is
+        an array with one dimension more, or a list of observations that are no arrays. With a stack
+        (Atari) an observation is [stack, *frame].
+
         Not deterministic means as in training: epsilon-greedy with the run's final epsilon, and
         with new noise where layers are noisy.
         """
-        states, is_batch = self._states(np.asarray(observation))
+        states, is_batch = self._states(observation)
         noisy = noisy_layers(self.network)
         if deterministic:
             silence(noisy)
@@ -80,6 +83,7 @@ class Agent:
             )
             random = self._generator.integers(self.environment.actions, size=len(actions))
             actions = np.where(explores, random, actions)
+        actions = actions + self.environment.first_action
         return (actions if is_batch else int(actions[0])), None
 
     def evaluate(
@@ -103,14 +107,21 @@ class Agent:
             watch,
         )
 
-    def _states(self, observation: Array) -> tuple[Array, bool]:
-        spec = self.environment.observation
-        one = spec.shape if spec.stack == 1 else spec.state_shape
-        is_batch = observation.ndim == len(one) + 1
-        if observation.shape[int(is_batch) :] != one:
-            raise UserError(
-                f"an observation of {self.config.env} has shape {one}, got {observation.shape}"
-            )
-        count = len(observation) if is_batch else 1
-        states = observation.reshape((count, *spec.state_shape)).astype(spec.dtype, copy=False)
-        return np.ascontiguousarray(states), is_batch
+    def _states(self, observation: Any) -> tuple[Array, bool]:
+        """States for the network, [batch, stack, *shape], and whether a batch was asked for."""
+        spec, encode = self.environment.observation, self.environment.encode
+        one = self.environment.raw_shape if spec.stack == 1 else spec.state_shape
+        if one is None:
+            is_batch = isinstance(observation, list)
+        else:
+            observation = np.asarray(observation)
+            is_batch = observation.ndim == len(one) + 1
+            if observation.shape[int(is_batch) :] != one:
+                raise UserError(
+                    f"an observation of {self.config.env} has shape {one}, got {observation.shape}"
+                )
+        several = observation if is_batch else [observation]
+        if spec.stack == 1:
+            several = [encode(raw) for raw in several]
+        states = np.array(several, spec.dtype).reshape((len(several), *spec.state_shape))
+        return states, is_batch

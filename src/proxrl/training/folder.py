@@ -82,7 +82,9 @@ class RunFolder:
             return from_json(json.loads((self.path / "config.json").read_text()))
         except (FileNotFoundError, NotADirectoryError):
             raise UserError(f"{self.path} is not a run folder: it has no config.json") from None
-        except (json.JSONDecodeError, TypeError) as error:
+        except OSError as error:
+            raise UserError(f"{self.path}/config.json cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError) as error:  # no text, no JSON, no settings
             raise UserError(f"{self.path}/config.json cannot be read: {error}") from None
 
     @contextlib.contextmanager
@@ -90,10 +92,14 @@ class RunFolder:
         """Alone in this folder, as its newest attempt, or a `UserError`; the system frees the lock
         when the process dies."""
         with open(self.path / LOCK, "a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise self._in_use() from None
+            for patience in (0.1, 0.4, None):
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if patience is None:
+                        raise self._in_use() from None
+                    time.sleep(patience)  # perhaps somebody only looks whether it is locked
             self._enter_attempt()
             yield
 
@@ -170,20 +176,25 @@ class RunFolder:
     def newest_checkpoint(
         self, say: Callable[[str], None], repair: bool = False
     ) -> tuple[dict[str, Array], dict[str, Any]] | None:
-        """The newest good checkpoint; a bad one is named (and set aside if `repair`)."""
-        steps = checkpoint.checkpoint_steps(self.checkpoints)
-        for step in reversed(steps):
+        """The newest good checkpoint; bad ones are named (and set aside if `repair`)."""
+        damaged: dict[Path, checkpoint.CorruptCheckpoint] = {}
+        for step in reversed(checkpoint.checkpoint_steps(self.checkpoints)):
             path = checkpoint.checkpoint_path(self.checkpoints, step)
             try:
-                return checkpoint.read(path)
+                found = checkpoint.read(path)
             except checkpoint.CorruptCheckpoint as error:
-                if step == steps[0]:
-                    raise UserError(
-                        f"no checkpoint of {self.path} is good: {error}; nothing was changed"
-                    ) from None
-                say(f"checkpoint {error}: using the one before it")
+                damaged[path] = error
+                continue
+            for bad, why in damaged.items():
+                say(f"checkpoint {why}: using the one before it")
                 if repair:
-                    path.rename(path.with_suffix(".damaged"))
+                    bad.rename(bad.with_suffix(".damaged"))
+            return found
+        if damaged:
+            raise UserError(
+                f"no checkpoint of {self.path} is good: {next(iter(damaged.values()))}; "
+                "nothing was changed"
+            )
         return None
 
     def log(self, start: int) -> Path:

@@ -150,7 +150,8 @@ class Run:
 
     @property
     def is_warm(self) -> bool:
-        return len(self.replay) >= self.config.replay.warmup_steps
+        full = self.log.oldest > 0  # of very short episodes it may hold less than it should
+        return full or len(self.replay) >= self.config.replay.warmup_steps
 
     def _learning_reward(self, reward: float) -> float:
         return max(-1.0, min(1.0, reward)) if self.config.protocol.clip_rewards else reward
@@ -279,8 +280,8 @@ class Run:
             self.say(f"another {', '.join(changed)} than before: the bits may differ from here on")
         if not with_replay:
             self.say(
-                "the replay of this finished run was not kept: it is filled anew before learning "
-                "goes on, so the extension is not to the bit (checkpoint.keep_replay keeps it)"
+                "the replay is not there any more (a finished run deletes it, unless "
+                "checkpoint.keep_replay): it is filled anew before learning goes on, not to the bit"
             )
             self.episodes.number = state["episode"]
             self._begin(self.episodes.begin())

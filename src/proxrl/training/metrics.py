@@ -145,6 +145,12 @@ def _open_at(path: Path, length: int) -> Any:
     """Open for appending after `length` bytes; what stands beyond was written after the
     checkpoint and will be written again."""
     file = open(path, "ab", buffering=0)  # noqa: SIM115
+    if file.tell() < length:
+        file.close()
+        raise UserError(
+            f"{path} is shorter than when the checkpoint was made: put back what is missing, or "
+            "start a new run"
+        )
     file.truncate(length)
     file.seek(0, os.SEEK_END)
     return file

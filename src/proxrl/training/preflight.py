@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -29,14 +30,15 @@ PRIORITY_BYTES = 8
 OTHER_FILES_BYTES = 10_000_000  # metrics, episodes, events
 CALIBRATION_BLOCKS = 5
 CALIBRATION_UPDATES = 3
-CGROUP_FILES = (  # (limit, usage) of version 2 and version 1
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-    ),
-)
 CALIBRATION_STEPS = 30
+CGROUPS = (  # folder, limit and usage of version 2 and version 1
+    (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
+    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
+)
+
+
+class NotEnough(UserError):
+    """Memory or disk that is not free now; it may be later."""
 
 
 class Preflight(NamedTuple):
@@ -44,7 +46,7 @@ class Preflight(NamedTuple):
 
     memory: int  # bytes, once the replay is full
     disk: int  # bytes at the peak
-    seconds: float | None  # for the steps that are left, evaluations not counted
+    seconds: float | None  # for the steps that are left; evaluations and sampling not counted
     final_disk: int  # bytes that the finished run leaves
 
     def __str__(self) -> str:
@@ -95,7 +97,7 @@ def _checkpoints(config: RunConfig) -> int:
 
 def _require(what: str, needed: int, available: int) -> None:
     if needed > available:
-        raise UserError(
+        raise NotEnough(
             f"not enough {what}: this run needs {gigabytes(needed)}, {gigabytes(available)} "
             "are free; a smaller --replay.capacity needs less"
         )
@@ -129,8 +131,7 @@ def _seconds(
     return steps * (step + update * updates)
 
 
-def _time_each(action: object, times: int) -> float:
-    assert callable(action)
+def _time_each(action: Callable[[], object], times: int) -> float:
     rates = []
     for _ in range(CALIBRATION_BLOCKS):
         start = time.perf_counter()
@@ -161,12 +162,14 @@ def _random_batch(
 def available_memory() -> int:
     """Bytes free on the machine, or within the limit of this container if that is less."""
     free = [int(psutil.virtual_memory().available)]
-    for limit, used in CGROUP_FILES:
+    for folder, limit, used in CGROUPS:
         try:
-            left = int(Path(limit).read_text()) - int(Path(used).read_text())
+            left = int((folder / limit).read_text()) - int((folder / used).read_text())
+            statistics = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
         except (OSError, ValueError):  # no such file, or "max"
             continue
-        free.append(max(0, left))
+        # Pages of files that nobody has looked at of late count as used, and make room when asked.
+        free.append(max(0, left + int(statistics.get("inactive_file", 0))))
     return min(free)
 
 

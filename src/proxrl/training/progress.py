@@ -27,8 +27,8 @@ class Display(Protocol):
     def update(self, run: Run) -> None: ...
 
 
-class Silent:
-    """Shows nothing; what a library call defaults to."""
+class Quiet:
+    """Warnings alone, on standard error; what a library call defaults to."""
 
     def __enter__(self) -> Self:
         return self
@@ -37,7 +37,7 @@ class Silent:
         pass
 
     def say(self, line: str) -> None:
-        pass
+        print(f"proxrl: {line}", file=sys.stderr)
 
     def update(self, run: Run) -> None:
         pass

@@ -22,7 +22,7 @@ from proxrl.training.loop import Run
 from proxrl.training.machine import available_cores
 from proxrl.training.metrics import require_wandb
 from proxrl.training.preflight import preflight
-from proxrl.training.progress import Display, Silent
+from proxrl.training.progress import Display, Quiet
 
 MAY_CHANGE = ("steps", "evaluation.", "logging.")
 
@@ -38,15 +38,20 @@ class Stopped(KeyboardInterrupt):
 def train(
     config: RunConfig, folder: str | os.PathLike[str], display: Display | None = None
 ) -> Agent:
-    """Train a new run in a folder that must not hold one yet."""
+    """Train a new run in a folder that must not hold one yet.
+
+    `display`: `proxrl.display_for_terminal()` shows needs and progress; by default only warnings
+    are printed.
+    """
     config = validated(resolved(config))
     require_wandb(config.logging)
     place = RunFolder(folder)
     place.require_new()
-    display = display or Silent()
+    display = display or Quiet()
     _take_off(config, place, display)
     place.make()
     with place.locked():
+        place.require_new()  # still: another process may have begun here meanwhile
         place.write_config(config)
         return _train(config, place, display)
 
@@ -68,8 +73,8 @@ def resume(
     _require_resumable(before, config)
     validated(config)
     require_wandb(config.logging)
-    display = display or Silent()
-    if config.steps <= (place.newest_step() or 0):
+    display = display or Quiet()
+    if _is_finished(place, config.steps):
         display.say(f"{place.path} is finished: extend it with --steps")
         if place.replay.exists():  # killed after its last checkpoint, perhaps
             with place.locked():
@@ -82,9 +87,17 @@ def resume(
         return _train(config, place, display)
 
 
+def _is_finished(place: RunFolder, steps: int) -> bool:
+    """Does a checkpoint that is good have all the steps? Its name alone is not enough."""
+    if steps > (place.newest_step() or 0):
+        return False
+    checkpoint = place.newest_checkpoint(say=lambda line: None)
+    return checkpoint is not None and steps <= checkpoint[1]["step"]
+
+
 def _take_off(config: RunConfig, place: RunFolder, display: Display) -> None:
     """Refuse what cannot fit; tell a person who watches what the run will need."""
-    watched = not isinstance(display, Silent)
+    watched = not isinstance(display, Quiet)
     needs = preflight(config, place, calibrate=watched)
     if watched:
         display.say(f"{config.agent} on {config.env} {needs}")
@@ -169,7 +182,7 @@ def _signals() -> Iterator[list[int]]:
 
 def _diagnosed(error: Exception, place: RunFolder) -> Exception:
     """One line that says what happened and how to go on, also left in the folder."""
-    if isinstance(error, UserError | Superseded):
+    if isinstance(error, Superseded):
         return error
     what = str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -1,5 +1,6 @@
 """Looking at runs: score one, film one, list many. Reads run folders, prints tables."""
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
@@ -62,7 +63,6 @@ def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: i
     out = out or RunFolder(folder).videos / f"step-{agent.step}.mp4"
     if out.suffix not in (".mp4", ".gif"):
         raise UserError(f"{out} must end in .mp4 or .gif")
-    out.parent.mkdir(parents=True, exist_ok=True)
     frames = 0
     fps = min(MAX_FPS, 60 // agent.config.protocol.frame_skip)
     options: dict[str, Any] = (
@@ -70,11 +70,14 @@ def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: i
         if out.suffix == ".mp4"
         else {"duration": 1000 / fps, "loop": 0}  # milliseconds a frame, for ever
     )
-    writer: Any = imageio.get_writer(out, **options)
-    with writer as film:
+    with contextlib.ExitStack() as finally_:
+        film: Any = None
 
         def watch(picture: Array) -> None:
-            nonlocal frames
+            nonlocal frames, film
+            if film is None:  # not before there is something to show
+                _require_writable(out)
+                film = finally_.enter_context(imageio.get_writer(out, **options))
             frames += 1
             film.append_data(_enlarged(picture))
 
@@ -86,6 +89,14 @@ def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: i
         except Interrupted:
             outcome = f"cut after {frames:,} steps"
     print(f"{out}: {outcome}")
+
+
+def _require_writable(out: Path) -> None:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.touch()
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}") from None
 
 
 def _enlarged(picture: Array) -> Array:

@@ -1,0 +1,63 @@
+"""Values as the types of their settings have them."""
+
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from proxrl.config.settings import RunConfig
+from proxrl.errors import UserError
+
+
+def kind_of(path: str) -> Any:
+    """The type of a setting by its dotted name; None if there is no such setting."""
+    kind: Any = RunConfig
+    for name in path.split("."):
+        hints = typing.get_type_hints(kind) if isinstance(kind, type) else {}
+        if name not in hints:
+            return None
+        kind = hints[name]
+    return None if hasattr(kind, "__dataclass_fields__") else kind
+
+
+def convert(path: str, value: Any, kind: Any) -> Any:
+    """The value as the type has it (lists to tuples, whole numbers to floats), or a `UserError`."""
+    try:
+        return _converted(value, kind)
+    except TypeError:
+        raise UserError(f"{path} = {value!r} cannot be: it must be {_said(kind)}") from None
+
+
+def _converted(value: Any, kind: Any) -> Any:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        for one in inner:
+            try:
+                return _converted(value, one)
+            except TypeError:
+                continue
+    elif origin is tuple and isinstance(value, list | tuple):
+        return tuple(_converted(one, inner[0]) for one in value)
+    elif origin is typing.Literal and type(value) is str and value in inner:
+        return value
+    elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    elif kind is Path and type(value) is str:
+        return Path(value)
+    elif type(value) is kind:
+        return value
+    raise TypeError
+
+
+def _said(kind: Any) -> str:
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind is None:
+        return "a group of settings"
+    if origin is typing.Literal:
+        return " or ".join(map(str, inner))
+    if origin in (types.UnionType, typing.Union):
+        return " or ".join(_said(one) for one in inner if one is not type(None))
+    if origin is tuple:
+        return f"a list, each {_said(inner[0])}"
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+    return words.get(kind, "a text")
