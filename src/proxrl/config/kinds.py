@@ -1,5 +1,6 @@
 """Values as the types of their settings have them."""
 
+import functools
 import types
 import typing
 from pathlib import Path
@@ -8,12 +9,15 @@ from typing import Any
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
+hints_of = functools.cache(typing.get_type_hints)  # a study asks for thousands
 
+
+@functools.cache
 def kind_of(path: str) -> Any:
     """The type of a setting by its dotted name; None if there is no such setting."""
     kind: Any = RunConfig
     for name in path.split("."):
-        hints = typing.get_type_hints(kind) if isinstance(kind, type) else {}
+        hints = hints_of(kind) if isinstance(kind, type) else {}
         if name not in hints:
             return None
         kind = hints[name]

@@ -5,7 +5,7 @@ import math
 import typing
 from typing import Any
 
-from proxrl.config.kinds import convert
+from proxrl.config.kinds import convert, hints_of
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
@@ -50,7 +50,7 @@ def from_json(values: dict[str, Any]) -> RunConfig:
 def _from_plain(kind: Any, values: Any, prefix: str) -> Any:
     if not isinstance(values, dict):
         raise UserError(f"{prefix.rstrip('.') or 'config.json'} holds {values!r:.40}, not settings")
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     unknown = sorted(set(values) - set(hints))
     if unknown:
         raise UserError(f"unknown setting {prefix}{unknown[0]} in config.json")

@@ -9,7 +9,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -158,8 +158,7 @@ def _config(path: Path) -> RunConfig:
 
 
 def _checked(config: RunConfig) -> RunConfig:
-    """The config with every value of its declared type, and counts that a report can divide by."""
-    config = msgspec.convert(asdict(config), RunConfig)
+    """The config, with counts that a report can divide by."""
     counts = {
         "steps": config.steps,
         "evaluation.period_steps": config.evaluation.period_steps,
