@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import threading
 import time
 from pathlib import Path
 
@@ -165,12 +164,15 @@ def test_a_run_that_found_no_memory_pauses_and_lets_others_go_first(
     assert _next(waiting) is waiting[1]
 
 
-def test_someone_who_only_looks_does_not_keep_a_run_out(tmp_path: Path) -> None:
+def test_someone_who_only_looks_does_not_keep_a_run_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = RunFolder(tmp_path)
     place.make()
     with open(tmp_path / ".lock") as look:
         fcntl.flock(look, fcntl.LOCK_SH)
-        threading.Timer(0.2, lambda: fcntl.flock(look, fcntl.LOCK_UN)).start()
+        looked_enough = lambda _: fcntl.flock(look, fcntl.LOCK_UN)  # noqa: E731
+        monkeypatch.setattr("proxrl.training.folder.time.sleep", looked_enough)
         with place.locked():
             assert place.attempt == 1
 
