@@ -24,6 +24,21 @@ def live(name: str, folder: Path, *fault: str) -> "subprocess.CompletedProcess[s
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+class Listener:
+    """A display that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def __enter__(self) -> "Listener":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+    def update(self, run: object) -> None: ...
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+
 def newest(folder: Path) -> tuple[dict[str, Array], dict[str, Any]]:
     place = RunFolder(folder)
     return read(checkpoint_path(place.checkpoints, checkpoint_steps(place.checkpoints)[-1]))

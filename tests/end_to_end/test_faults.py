@@ -1,14 +1,11 @@
-"""Full disks, locks, losses that are not finite, environments that do not repeat themselves."""
+"""Full disks, locks, losses that are not finite, what may and may not change when resuming."""
 
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium import spaces
 
 from proxrl import cli
 from proxrl.envs import make
@@ -16,7 +13,7 @@ from proxrl.errors import RunFailed, UserError
 from proxrl.training import presets
 from proxrl.training.folder import RunFolder
 from proxrl.training.run import resume, train
-from tests.end_to_end.runs import assert_same_bits, live, newest
+from tests.end_to_end.runs import Listener, assert_same_bits, live, newest
 from tests.end_to_end.victim import SCENARIOS, SMALL
 
 
@@ -188,127 +185,6 @@ def test_when_no_checkpoint_is_good_nothing_is_changed(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
 
 
-class Bandit(gymnasium.Env[Any, Any]):
-    """Episodes of one step: two frames a step."""
-
-    observation_space = spaces.Box(0, 1, (1,))
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        return np.zeros(1, np.float32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return np.zeros(1, np.float32), float(action), True, False, {}
-
-
-class Reusing(gymnasium.Env[Any, Any]):
-    """A deterministic picture, always in the same array."""
-
-    observation_space = spaces.Box(0, 255, (12, 12), np.uint8)
-    action_space = spaces.Discrete(2)
-
-    def __init__(self) -> None:
-        self.picture = np.zeros((12, 12), np.uint8)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        self.picture[:] = 0
-        return self.picture, {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.picture += 1
-        return self.picture, 0.0, False, False, {}
-
-
-gymnasium.register("proxrl-tests/Bandit-v0", entry_point=Bandit)
-gymnasium.register("proxrl-tests/Reusing-v0", entry_point=Reusing)
-
-
-def test_episodes_of_one_step_never_run_out_of_room(tmp_path: Path) -> None:
-    settings = {**SMALL, "steps": 3000, "replay.capacity": 1000, "checkpoint.period_steps": 1000}
-    config = presets.make("dqn", "proxrl-tests/Bandit-v0", settings)
-    train(config, tmp_path / "run")
-    assert newest(tmp_path / "run")[1]["step"] == 3000
-
-
-class Flash(gymnasium.Env[Any, Any]):
-    """Pictures, and episodes of one step: the replay holds about half of its capacity."""
-
-    observation_space = spaces.Box(0, 255, (40, 40), np.uint8)
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        return np.zeros((40, 40), np.uint8), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return np.zeros((40, 40), np.uint8), 1.0, True, False, {}
-
-
-gymnasium.register("proxrl-tests/Flash-v0", entry_point=Flash)
-
-
-def test_a_warm_up_that_does_not_fit_ends_when_the_replay_is_full(tmp_path: Path) -> None:
-    """The ring keeps 16 MB more frames than its capacity: 10,486 of these, too few here."""
-    settings = {
-        **SMALL,
-        "replay.capacity": 30_000,
-        "replay.warmup_steps": 25_000,
-        "steps": 20_600,
-        "learner.update_period_steps": 100,
-        "evaluation.period_steps": 20_600,
-        "checkpoint.period_steps": 20_600,
-        "network.hidden": (8,),
-    }
-    train(presets.make("dqn", "proxrl-tests/Flash-v0", settings), tmp_path / "run")
-    _, state = newest(tmp_path / "run")
-    assert state["log"]["oldest"] > 0
-    assert state["updates"] > 0
-
-
-class Endless(gymnasium.Env[Any, Any]):
-    """A random walk that never ends: one episode spans many checkpoints and any history."""
-
-    observation_space = spaces.Box(-np.inf, np.inf, (2,))
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        super().reset(seed=seed)
-        self.place = np.zeros(2, np.float32)
-        return self.place.copy(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.place += (self.np_random.normal(size=2) + action).astype(np.float32)
-        return self.place.copy(), float(self.place[0]), False, False, {}
-
-
-gymnasium.register("proxrl-tests/Endless-v0", entry_point=Endless)
-
-
-def test_an_episode_longer_than_the_replay_remembers_goes_on_to_the_bit(tmp_path: Path) -> None:
-    settings = {**SMALL, "steps": 1200, "protocol.max_episode_steps": 2_000}
-    config = presets.make("dqn-pro", "proxrl-tests/Endless-v0", settings)
-    train(config, tmp_path / "whole")
-    train(config.override({"steps": 1050}), tmp_path / "halves")
-    listener = Listener()
-    resume(tmp_path / "halves", {"steps": 1200}, display=listener)
-    assert not any("not restorable" in line for line in listener.said)
-    (arrays, state), (its_arrays, its_state) = (
-        newest(tmp_path / name) for name in ("whole", "halves")
-    )
-    assert state["episode"] == 1
-    assert state["log"] == its_state["log"]
-    assert state["generators"] == its_state["generators"]
-    for name, array in arrays.items():
-        assert array.tobytes() == its_arrays[name].tobytes(), name
-
-
-def test_an_environment_that_reuses_its_array_is_restorable(tmp_path: Path) -> None:
-    settings = {**SMALL, "steps": 310}
-    train(presets.make("dqn", "proxrl-tests/Reusing-v0", settings), tmp_path / "run")
-    listener = Listener()
-    resume(tmp_path / "run", {"steps": 450}, display=listener)
-    assert not any("not restorable" in line for line in listener.said)
-
-
 def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
     config = SCENARIOS["cartpole"].override({"steps": 300, "checkpoint.keep_replay": False})
     train(config, tmp_path / "run")
@@ -329,74 +205,6 @@ def test_another_machine_is_named_when_resuming(
     listener = Listener()
     resume(tmp_path / "run", {"steps": 450}, display=listener)
     assert any("another cpu than before: the bits may differ" in line for line in listener.said)
-
-
-class Moody(gymnasium.Env[Any, Any]):
-    """Ignores its seed: what it does cannot be repeated."""
-
-    observation_space = spaces.Box(-1, 1, (2,))
-    action_space = spaces.Discrete(2)
-    generator = np.random.default_rng()
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        return self._observation(), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        return self._observation(), 0.0, False, False, {}
-
-    def _observation(self) -> Any:
-        return self.generator.uniform(-1, 1, 2).astype(np.float32)
-
-
-gymnasium.register("proxrl-tests/Moody-v0", entry_point=Moody)
-
-
-class Listener:
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def __enter__(self) -> "Listener":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-    def update(self, run: object) -> None: ...
-    def say(self, line: str) -> None:
-        self.said.append(line)
-
-
-def test_an_environment_that_does_not_repeat_itself_is_named(tmp_path: Path) -> None:
-    settings = {**SMALL, "steps": 330}
-    train(presets.make("dqn", "proxrl-tests/Moody-v0", settings), tmp_path / "run")
-    listener = Listener()
-    resume(tmp_path / "run", {"steps": 600}, display=listener)
-    named = [line for line in listener.said if "not restorable" in line]
-    assert len(named) == 1
-    assert "proxrl-tests/Moody-v0" in named[0]
-    assert newest(tmp_path / "run")[1]["step"] == 600
-
-
-class Crash(gymnasium.Env[Any, Any]):
-    """Fails in a way that nobody foresaw, after a while."""
-
-    observation_space = spaces.Box(-1, 1, (2,))
-    action_space = spaces.Discrete(2)
-    steps = 0
-
-    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        return np.zeros(2, np.float32), {}
-
-    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        self.steps += 1
-        if self.steps > 200:
-            raise KeyError("a fault of the environment's own")
-        return np.zeros(2, np.float32), 0.0, False, self.steps % 20 == 0, {}
-
-
-def test_an_unforeseen_fault_is_shown_as_a_failure(tmp_path: Path) -> None:
-    gymnasium.register("Crash-v0", Crash)
-    with pytest.raises(KeyError, match="of the environment's own"):
-        train(presets.make("dqn", "Crash-v0", {**SMALL, "steps": 400}), tmp_path / "run")
-    assert "KeyError" in RunFolder(tmp_path / "run").failure.read_text()
 
 
 def test_a_run_killed_before_it_could_tidy_is_tidied_by_the_next_resume(tmp_path: Path) -> None:

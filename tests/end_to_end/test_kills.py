@@ -15,7 +15,14 @@ from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps
 from proxrl.training.folder import RunFolder
 from proxrl.training.run import resume, train
 from proxrl.types import ObservationSpec
-from tests.end_to_end.runs import ROOT, assert_long_enough, assert_same_bits, live, newest
+from tests.end_to_end.runs import (
+    ROOT,
+    Listener,
+    assert_long_enough,
+    assert_same_bits,
+    live,
+    newest,
+)
 from tests.end_to_end.victim import SCENARIOS
 
 # Each kill is in a new process that resumed the one before; counts are per process.
@@ -92,19 +99,9 @@ def test_a_damaged_newest_checkpoint_is_noticed_and_the_one_before_it_used(
     else:
         content[-100] ^= 1
         newest_path.write_bytes(content)
-    said: list[str] = []
-
-    class Listener:
-        def __enter__(self) -> "Listener":
-            return self
-
-        def __exit__(self, *_: object) -> None: ...
-        def update(self, run: object) -> None: ...
-        def say(self, line: str) -> None:
-            said.append(line)
-
-    resume(folder, display=Listener())
-    assert any("using the one before it" in line for line in said)
+    listener = Listener()
+    resume(folder, display=listener)
+    assert any("using the one before it" in line for line in listener.said)
     assert_same_bits(config, whole, folder, spec_of(name))
 
 

@@ -13,9 +13,9 @@ Rules = list[tuple[str, bool, str]]  # (setting, is it wrong, what would be righ
 def validated(config: RunConfig) -> RunConfig:
     """The same, or a `UserError` that names the first setting that cannot work."""
     for path, value in flatten(config).items():
-        right = convert(path, value, kind_of(path))
-        if type(right) is not type(value):  # a list for a tuple, a whole number for a float
-            config = config.override({path: right})
+        meant = convert(path, value, kind_of(path))
+        if type(meant) is not type(value):  # a list for a tuple, a whole number for a float
+            config = config.override({path: meant})
     for rules in (_impossible_alone, _impossible_together):  # in this order: alone first
         for path, wrong, right in rules(config):
             if wrong:
