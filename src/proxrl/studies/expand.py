@@ -11,7 +11,7 @@ from proxrl.errors import UserError
 from proxrl.studies.definition import Scale, Study, Variant
 from proxrl.studies.scaling import carried_over
 from proxrl.studies.strict import nearest
-from proxrl.training import presets
+from proxrl.suites import presets
 
 T = TypeVar("T")
 
