@@ -139,6 +139,7 @@ def tiny(spec, actions, hidden):
     settings += " --network.kind my_lab:tiny --steps 200 --folder run --threads 1"
     done = proxrl("train", "dqn-pro", "--env", "my_lab:LabPole-v0", *settings.split(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert "settings: dqn-pro for vector observations (observation 4; " in done.stderr
     assert "needs" in done.stderr
     assert "memory" in done.stderr
     assert "step 200 (100%)" in done.stderr

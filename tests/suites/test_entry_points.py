@@ -22,9 +22,18 @@ DOCS = (Path(__file__).parents[2] / "docs" / "suites.md").read_text()
 MODULE = re.search(r"```python\n(.*?)```", DOCS, re.DOTALL)
 PROJECT = re.search(r"```toml\n(.*?)```", DOCS, re.DOTALL)
 EMPTY = "MiniGrid-Empty-5x5-v0"
-SMALL = """--steps 300 --replay.capacity 300 --replay.warmup-steps 64 --replay.batch-size 8
-    --evaluation.period-steps 150 --evaluation.episodes 1 --checkpoint.period-steps 100
-    --protocol.max-episode-steps 40 --logging.tensorboard False""".split()
+SETTINGS = {
+    "steps": 300,
+    "replay.capacity": 300,
+    "replay.warmup-steps": 64,
+    "replay.batch-size": 8,
+    "evaluation.period-steps": 150,
+    "evaluation.episodes": 1,
+    "checkpoint.period-steps": 100,
+    "protocol.max-episode-steps": 40,
+    "logging.tensorboard": False,
+}
+SMALL = [part for name, value in SETTINGS.items() for part in (f"--{name}", str(value))]
 
 Install = Callable[[str, str], None]
 

@@ -1,4 +1,5 @@
-"""From a study and a scale to its runs: pure data, nothing is made or touched."""
+"""From a study and a scale to its runs, as data. No files are touched, and no environment is made
+unless its settings depend on what it observes (suite `any`)."""
 
 import re
 from collections.abc import Sequence

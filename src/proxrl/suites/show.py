@@ -14,6 +14,7 @@ from proxrl.suites.suite import AGENTS, Suite
 Column = dict[str, dict[str, Any]]  # agent -> settings by dotted name
 HIDDEN = ("agent", "env", "proximal.c")
 NOTHING = "–"
+NAME_WIDTH, VALUE_WIDTH = 31, 14  # characters of a column, with its border
 
 
 def show_presets(console: Console | None = None) -> None:
@@ -22,11 +23,18 @@ def show_presets(console: Console | None = None) -> None:
     suites = (*all_suites(), *other.COLUMNS)
     columns = [_column(suite) for suite in suites]
 
+    at_once = max(1, (console.width - NAME_WIDTH) // VALUE_WIDTH)
+
     def show(title: str, first: str, rows: dict[str, list[str]]) -> None:
-        table = Table(first, *(suite.shown_ids for suite in suites), title=title)
-        for name, values in rows.items():
-            table.add_row(name, *values)
-        console.print(table)
+        for start in range(0, len(suites), at_once):  # no wider than the terminal
+            part = slice(start, start + at_once)
+            table = Table(title=title)
+            table.add_column(first, no_wrap=True)
+            for suite in suites[part]:
+                table.add_column(suite.shown_ids)
+            for name, values in rows.items():
+                table.add_row(name, *values[part])
+            console.print(table)
 
     show(
         "presets: X and X-pro differ in proximal.c alone",
@@ -43,7 +51,9 @@ def show_presets(console: Console | None = None) -> None:
         ]
         show(f"{agent}: where it differs from {base}", "setting", _rows(columns, agent, differ))
     for suite in all_suites():
-        console.print(f"{suite.shown_ids}: suite {suite.name}, e.g. {suite.base.env}")
+        console.print(
+            f"{suite.shown_ids}: suite {suite.name}, e.g. {suite.base.env}", highlight=False
+        )
     console.print("every setting: proxrl train PRESET --env ID --help", highlight=False)
 
 
