@@ -16,7 +16,7 @@ CARTPOLE = ["train", "dqn-pro", "--env", "CartPole-v1"]
 MISTAKES = [
     (["frobnicate"], "unknown command frobnicate"),
     (["train"], "say which preset"),
-    (["train", "dqn"], "say which environment"),
+    (["train", "dqn"], "missing option --env: --env ALE/Breakout-v5"),
     (["train", "a2c", "--env", "CartPole-v1"], "unknown preset 'a2c'"),
     (["train", "dqn", "--env", "CartPol-v1"], "did you mean CartPole-v1"),
     (["train", "dqn", "--env", "ALE/Brekout-v5"], "did you mean ALE/Breakout-v5"),

@@ -47,7 +47,7 @@ def train(arguments: list[str]) -> None:
     env = _value_of("--env", rest)
     if env is None and not wants_help:
         raise UserError(
-            f"say which environment: {', '.join(f'--env {one.base.env}' for one in BUILT_IN)} "
+            f"missing option --env: {', '.join(f'--env {one.base.env}' for one in BUILT_IN)} "
             "or any Gymnasium id with discrete actions"
         )
     default = TrainOptions(presets.make(agent, BUILT_IN[0].base.env if env is None else env))

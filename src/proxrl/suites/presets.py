@@ -1,4 +1,4 @@
-"""The agents by name: one learner, told what to be.
+"""Presets: the agents by name, each a configuration of the one learner.
 
 A preset is an agent in a suite (atari, minatar, classic, ...; docs/suites.md). Within a suite an
 agent and its `-pro` twin differ in one value: `proximal.c`.
