@@ -27,7 +27,10 @@ def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environm
         return Gym(env, _made(env, pictures), protocol)
     _require_known(bare_id(env))
     function = imported(suite.make, f"make of suite {suite.name}")
-    made: Environment | gymnasium.Env[Any, Any] = function(bare_id(env), protocol, pictures)
+    try:
+        made: Environment | gymnasium.Env[Any, Any] = function(bare_id(env), protocol, pictures)
+    except (gymnasium.error.Error, ImportError) as error:
+        raise UserError(f"cannot make {env}: {str(error).splitlines()[0]}") from None
     return Gym(env, made, protocol) if isinstance(made, gymnasium.Env) else made
 
 

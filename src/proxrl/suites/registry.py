@@ -6,7 +6,6 @@ only for ids that no built-in suite matches, and one that cannot be loaded never
 
 import sys
 from functools import cache
-from importlib import metadata
 
 from proxrl.errors import UserError, did_you_mean
 from proxrl.suites import any as other
@@ -73,6 +72,8 @@ def _require_free(suite: Suite) -> None:
 @cache
 def _installed() -> tuple[list[Suite], list[str]]:
     """Suites of installed packages, and one line for each that cannot be loaded."""
+    from importlib import metadata  # a third of the time that `proxrl --help` takes
+
     suites: dict[str, Suite] = {}
     failures = []
     for entry in sorted(metadata.entry_points(group=GROUP), key=lambda one: (one.name, one.value)):
