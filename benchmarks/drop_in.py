@@ -30,9 +30,9 @@ from stable_baselines3.common.monitor import Monitor
 
 import proxrl
 from benchmarks.minatar_cnn import MinAtarCNN
+from proxrl import presets
 from proxrl.integrations.stable_baselines3 import DQNPro, calls_per_sync
 from proxrl.proximal import distance
-from proxrl.training import presets
 from proxrl.training.machine import available_cores
 
 GAMES = ("Breakout", "SpaceInvaders")

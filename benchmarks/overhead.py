@@ -11,9 +11,9 @@ import time
 import numpy as np
 import torch
 
+from proxrl import presets
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import build_network
-from proxrl.training import presets
 from proxrl.training.machine import available_cores
 from proxrl.types import Batch, ObservationSpec
 

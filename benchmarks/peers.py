@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from benchmarks.machine import matmul_gflops
-from proxrl.training import presets
+from proxrl import presets
 from proxrl.training.folder import RunFolder
 from proxrl.training.loop import Run
 from proxrl.training.machine import available_cores

@@ -12,8 +12,8 @@ from statistics import median
 
 import numpy as np
 
+from proxrl import presets
 from proxrl.replay import ReplayLog
-from proxrl.training import presets
 from proxrl.training.folder import RunFolder
 from proxrl.training.loop import Run
 from proxrl.training.machine import available_cores

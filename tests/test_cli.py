@@ -16,7 +16,7 @@ CARTPOLE = ["train", "dqn-pro", "--env", "CartPole-v1"]
 MISTAKES = [
     (["frobnicate"], "unknown command frobnicate"),
     (["train"], "say which preset"),
-    (["train", "dqn"], "say which environment"),
+    (["train", "dqn"], "missing option --env: --env ALE/Breakout-v5"),
     (["train", "a2c", "--env", "CartPole-v1"], "unknown preset 'a2c'"),
     (["train", "dqn", "--env", "CartPol-v1"], "did you mean CartPole-v1"),
     (["train", "dqn", "--env", "ALE/Brekout-v5"], "did you mean ALE/Breakout-v5"),
@@ -139,6 +139,7 @@ def tiny(spec, actions, hidden):
     settings += " --network.kind my_lab:tiny --steps 200 --folder run --threads 1"
     done = proxrl("train", "dqn-pro", "--env", "my_lab:LabPole-v0", *settings.split(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+    assert "settings: dqn-pro for vector observations (observation 4; " in done.stderr
     assert "needs" in done.stderr
     assert "memory" in done.stderr
     assert "step 200 (100%)" in done.stderr

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from proxrl import presets
 from proxrl.config import differences, flatten, from_json, to_json, validated
 from proxrl.errors import UserError
-from proxrl.training import presets
 
 BASE = presets.make("dqn-pro", "CartPole-v1")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from proxrl.config import RunConfig
     from proxrl.proximal import Proximal
     from proxrl.proximal.rules import register_rule
-    from proxrl.training import presets
+    from proxrl.suites import presets, register_suite
     from proxrl.training.agent import Agent
     from proxrl.training.progress import display_for_terminal
     from proxrl.training.run import resume, train
@@ -28,6 +28,7 @@ __all__ = [
     "presets",
     "register_network",
     "register_rule",
+    "register_suite",
     "resume",
     "train",
 ]
@@ -40,6 +41,7 @@ _HOMES = {
     "display_for_terminal": "proxrl.training.progress",
     "register_network": "proxrl.agents.networks",
     "register_rule": "proxrl.proximal.rules",
+    "register_suite": "proxrl.suites",
     "resume": "proxrl.training.run",
     "train": "proxrl.training.run",
 }
@@ -48,7 +50,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Import on first use: torch takes seconds, and `proxrl --help` needs none of it."""
     if name == "presets":
-        return importlib.import_module("proxrl.training.presets")
+        return importlib.import_module("proxrl.suites.presets")
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'proxrl' has no attribute {name!r}")

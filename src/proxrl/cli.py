@@ -11,9 +11,9 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from proxrl.config import RunConfig, flatten, validated
+from proxrl.config import RunConfig, validated
 from proxrl.errors import RunFailed, UserError
-from proxrl.training import presets
+from proxrl.suites import BUILT_IN, presets
 
 Options = TypeVar("Options")
 
@@ -47,10 +47,10 @@ def train(arguments: list[str]) -> None:
     env = _value_of("--env", rest)
     if env is None and not wants_help:
         raise UserError(
-            "say which environment: --env ALE/Breakout-v5, --env MinAtar/Asterix-v1, "
-            "--env CartPole-v1 or any Gymnasium id with discrete actions"
+            f"missing option --env: {', '.join(f'--env {one.base.env}' for one in BUILT_IN)} "
+            "or any Gymnasium id with discrete actions"
         )
-    default = TrainOptions(presets.make(agent, presets.ATARI.env if env is None else env))
+    default = TrainOptions(presets.make(agent, BUILT_IN[0].base.env if env is None else env))
     options = _parse(TrainOptions, rest, f"proxrl train {agent}", default)
     config = validated(options.config)
     folder = options.folder or default_folder(config)
@@ -185,53 +185,9 @@ class PresetsOptions:
 def list_presets(arguments: list[str]) -> None:
     """list presets and where they differ"""
     _parse(PresetsOptions, arguments, "proxrl presets")
-    from rich.console import Console
-    from rich.table import Table
+    from proxrl.suites.show import show_presets
 
-    columns = {"atari": "ALE/*", "minatar": "MinAtar/*", "classic": "all others"}
-    families = list(presets.FAMILIES.items())
-    of = {
-        agent: [flatten(presets.make(agent, base.env)) for _, base in families]
-        for agent in presets.AGENTS
-    }
-    console = Console()
-
-    def show(title: str, rows: dict[str, list[str]], first: str = "setting") -> None:
-        table = Table(first, *(columns[family] for family, _ in families), title=title)
-        for name, values in rows.items():
-            table.add_row(name, *values)
-        console.print(table)
-
-    def settings(agent: str, keep: Callable[[str], bool]) -> dict[str, list[str]]:
-        return {
-            path: [_shown(column[path]) for column in of[agent]]
-            for path in of[agent][0]
-            if path not in ("agent", "env", "proximal.c") and keep(path)
-        }
-
-    show(
-        "presets: X and X-pro differ in proximal.c alone",
-        {agent: [f"c = {column['proximal.c']:g}" for column in of[agent]] for agent in of},
-        "preset",
-    )
-    show(
-        "dqn: settings that depend on the environment",
-        settings("dqn", lambda path: len({str(column[path]) for column in of["dqn"]}) > 1),
-    )
-    for agent, base in (("rainbow", "dqn"), ("rainbow-full", "rainbow")):
-
-        def differs(path: str, agent: str = agent, base: str = base) -> bool:
-            pairs = zip(of[agent], of[base], strict=True)
-            return any(one[path] != other[path] for one, other in pairs)
-
-        show(f"{agent}: where it differs from {base}", settings(agent, differs))
-    console.print("every setting: proxrl train PRESET --env ID --help", highlight=False)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    show_presets()
 
 
 def plan(arguments: list[str]) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from proxrl import presets
 from proxrl.agents.categorical import project
 from proxrl.agents.learner import Learner
 from proxrl.agents.losses import objective
@@ -15,7 +16,6 @@ from proxrl.config import RunConfig, validated
 from proxrl.errors import RunFailed
 from proxrl.proximal import Proximal
 from proxrl.proximal.rules import Rule
-from proxrl.training import presets
 from proxrl.types import Batch, ObservationSpec
 
 SPEC = ObservationSpec((3,), "float32")

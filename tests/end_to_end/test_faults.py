@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proxrl import cli
+from proxrl import cli, presets
 from proxrl.envs import make
 from proxrl.errors import RunFailed, UserError
-from proxrl.training import presets
 from proxrl.training.folder import RunFolder
 from proxrl.training.run import resume, train
 from tests.end_to_end.runs import Listener, assert_same_bits, live, newest

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from proxrl.training import presets
+from proxrl import presets
 from proxrl.training.metrics import METRICS, read_lines
 from proxrl.training.run import train
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from proxrl.training import presets
+from proxrl import presets
 from proxrl.training.folder import RunFolder
 from proxrl.training.run import resume, train
 from tests.end_to_end.runs import Listener, newest

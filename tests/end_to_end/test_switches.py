@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proxrl.training import presets
+from proxrl import presets
 from proxrl.training.metrics import METRICS, read_lines
 from proxrl.training.run import resume, train
 from tests.end_to_end.runs import newest

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from proxrl import cli
+from proxrl import cli, presets
 from proxrl.config import RunConfig
-from proxrl.training import checkpoint, loop, presets
+from proxrl.training import checkpoint, loop
 from proxrl.training import run as running
 
 SMALL = {

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from proxrl import presets
 from proxrl.config import RunConfig, validated
 from proxrl.errors import UserError
 from proxrl.proximal import pull_
 from proxrl.proximal.rules import Gradient, Rule, Values, make_rule, register_rule
-from proxrl.training import presets
 from proxrl.types import Batch
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from proxrl import presets
 from proxrl.config import RunConfig, to_json
-from proxrl.report.scores import atari_scores, paper_games
-from proxrl.training import presets
+from proxrl.report.scores import PAPER, paper_games
 from proxrl.training.evaluate import protocol
 
 
@@ -82,7 +82,7 @@ def write_study(
     """The paper's study in shape: every agent on every game with every seed."""
     level = {"dqn": 0.75, "dqn-pro": 0.95, "rainbow": 1.3, "rainbow-pro": 1.55}
     for number, game in enumerate(games):
-        low, high = atari_scores().get(game, (100.0, 2000.0))
+        low, high = PAPER.scores.get(game, (100.0, 2000.0))
         for agent in agents:
             index = list(level).index(agent)
             for seed in seeds:

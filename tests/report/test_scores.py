@@ -10,6 +10,7 @@ import pytest
 from proxrl.report import scores, statistics
 from proxrl.report.baselines import load
 from proxrl.report.scores import Scale
+from proxrl.suites.minatar import MINATAR
 
 SEEDS = Path(__file__).parent / "data" / "dopamine_seeds.csv"
 AGGREGATES = {  # median, IQM over games, IQM over runs: at 120M frames and at the last iteration
@@ -68,13 +69,13 @@ def test_human_normalised_by_hand() -> None:
 def test_55_games_51_of_them_with_a_human_score() -> None:
     games = scores.paper_games()
     assert len(games) == 55
-    unknown = [game for game in games if game not in scores.atari_scores()]
+    unknown = [game for game in games if game not in scores.PAPER.scores]
     assert unknown == ["AirRaid", "Carnival", "JourneyEscape", "Pooyan"]
 
 
 def test_minatar_is_scaled_by_dqn_and_random_play() -> None:
-    scale = scores.reference_scale(("Breakout", "Freeway"), np.array([10.0, 0.1]))
-    random = scores.minatar_random()["Breakout"]
+    scale = scores.reference_scale(("Breakout", "Freeway"), MINATAR, np.array([10.0, 0.1]))
+    random = MINATAR.scores["Breakout"].random
     assert scale(np.array([10.0, 1.0]))[0] == pytest.approx(1.0)
     assert scale(np.array([random, 1.0]))[0] == pytest.approx(0.0)
     assert scale.known.tolist() == [True, False]  # DQN below random play: no scale

@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from proxrl import presets
 from proxrl.config import differences, flatten
 from proxrl.errors import UserError
 from proxrl.studies.definition import BUILT_IN, load
 from proxrl.studies.expand import Job, expand
 from proxrl.studies.scaling import carried_over
-from proxrl.training import presets
+from proxrl.suites.minatar import MINATAR
 
 
 def jobs_of(name: str, scale: str, **narrow: object) -> list[Job]:
@@ -94,7 +95,7 @@ def test_on_minatar_updates_per_sync_and_kappa_keep_the_papers_ratios() -> None:
         "dqn-period-12000": 375,
         "dqn-pro": 250,
     }
-    assert period["dqn-period-8000"].config.target == presets.MINATAR.target
+    assert period["dqn-period-8000"].config.target == MINATAR.base.target
     for here, there in zip(jobs_of("polyak", "session"), jobs_of("polyak", "paper"), strict=False):
         if here.config.target.rule == "polyak":
             assert here.config.target.tau * 250 == pytest.approx(there.config.target.tau * 2_000)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from proxrl import presets
 from proxrl.agents.learner import Probe, Update
-from proxrl.training import presets
 from proxrl.training.metrics import EPISODES, METRICS, SPEED, Interval, Journalist, read_lines
 
 CONFIG = presets.make("dqn", "CartPole-v1", {"logging.tensorboard": False})

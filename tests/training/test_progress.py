@@ -32,4 +32,5 @@ def test_a_terminal_gets_a_bar_with_speed_return_and_time_left(tmp_path: Path) -
 def test_elsewhere_a_line_per_evaluation_after_what_it_needs(tmp_path: Path) -> None:
     lines = watched(tmp_path, terminal=False).splitlines()
     assert "GB of memory" in lines[0]
-    assert [line.split(")")[0] for line in lines[1:]] == ["step 150 (50%", "step 300 (100%"]
+    assert lines[1].startswith("settings: dqn-pro for suite classic")
+    assert [line.split(")")[0] for line in lines[2:]] == ["step 150 (50%", "step 300 (100%"]

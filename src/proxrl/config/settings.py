@@ -23,11 +23,11 @@ class ProtocolConfig:
     max_episode_steps: int | None = None
     """Agent steps after which an episode is truncated; None: the environment's own limit."""
     sticky_actions: float = 0.0
-    """Probability of repeating the last action, per frame on Atari and per step on MinAtar."""
+    """Probability of repeating the last action, per emulator frame or, without these, per step."""
     frame_skip: int = 1
-    """Atari: emulator frames per agent step."""
+    """Emulator frames per agent step."""
     life_loss_terminal: bool = False
-    """Atari: a lost life ends the episode for learning (never for scores)."""
+    """A lost life ends the episode for learning (never for scores)."""
     clip_rewards: bool = False
     """Clip rewards to [-1, 1] for learning (never for scores)."""
 
@@ -188,7 +188,7 @@ class RunConfig:
     agent: Annotated[str, tyro.conf.Suppress]
     """Preset this config came from."""
     env: str
-    """Gymnasium id, e.g. ALE/Breakout-v5, MinAtar/Asterix-v1, CartPole-v1 or module:Name-v0."""
+    """Gymnasium id, e.g. ALE/Breakout-v5, CartPole-v1 or module:Name-v0."""
     seed: int = 0
     """Every random draw of the run follows from it."""
     steps: int = 1_000_000

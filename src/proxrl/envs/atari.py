@@ -22,6 +22,11 @@ from proxrl.types import Array, End, ObservationSpec, TimeStep
 SIDE = 84  # pixels
 
 
+def make(env: str, protocol: ProtocolConfig, pictures: bool) -> "Atari":
+    """As a suite makes it; pictures can always be had."""
+    return Atari(env, protocol)
+
+
 class Atari:
     """One game."""
 

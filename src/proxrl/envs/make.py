@@ -1,4 +1,4 @@
-"""From an id to an environment, or one helpful line."""
+"""From an id to an environment, or one helpful line. How one is made is its suite's to say."""
 
 import contextlib
 import importlib
@@ -8,46 +8,54 @@ from typing import Any
 import gymnasium
 
 from proxrl.config import ProtocolConfig
+from proxrl.envs.gym import Gym
 from proxrl.envs.journal import Environment
 from proxrl.errors import UserError, did_you_mean
+from proxrl.plugins import imported
+from proxrl.suites import BUILT_IN, Suite, all_suites, bare_id, suite_of
+from proxrl.types import ObservationSpec
+
+PLAIN = {"sticky_actions": 0.0, "frame_skip": 1, "life_loss_terminal": False}
 
 
 def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environment:
     """The environment with this id under this protocol; `pictures` if it will be rendered."""
-    _import_provider(env)
-    if env.startswith(("ale_py:", "minatar.gym:")):
-        env = env.split(":", 1)[1]
-    if env.startswith("ALE/"):
-        _known(env)
-        from proxrl.envs.atari import Atari
-
-        return Atari(env, protocol)
-    _only_atari(env, protocol)
-    if env.startswith("MinAtar/"):
-        _known(env)
-        from proxrl.envs.minatar import MinAtar
-
-        return MinAtar(env, protocol)
-    if protocol.sticky_actions:
-        raise UserError(f"protocol.sticky_actions is for Atari and MinAtar, not {env}")
-    from proxrl.envs.gym import Gym
-
-    return Gym(env, _made(env, pictures), protocol)
+    suite = suite_of(env)
+    _import_provider(env, suite)
+    _require_supported(env, suite, protocol)
+    if suite.make is None:
+        return Gym(env, _made(env, pictures), protocol)
+    _require_known(bare_id(env))
+    function = imported(suite.make, f"make of suite {suite.name}")
+    try:
+        made: Environment | gymnasium.Env[Any, Any] = function(bare_id(env), protocol, pictures)
+    except (gymnasium.error.Error, ImportError) as error:
+        raise UserError(f"cannot make {env}: {str(error).splitlines()[0]}") from None
+    return Gym(env, made, protocol) if isinstance(made, gymnasium.Env) else made
 
 
-def _import_provider(env: str) -> None:
-    """Import what registers this id: ale_py, minatar or the user's own module."""
-    name = env.split(":", 1)[-1]
-    if name.startswith("ALE/"):
-        gymnasium.register_envs(importlib.import_module("ale_py"))
-    elif name.startswith("MinAtar/"):
-        try:
-            provider = importlib.import_module("minatar.gym")
-        except ImportError:
-            raise UserError(f"{env} needs MinAtar: pip install 'proxrl[minatar]'") from None
-        if "MinAtar/Breakout-v1" not in gymnasium.registry:
-            provider.register_envs()
-    elif ":" in env:
+def observation_of(env: str) -> ObservationSpec:
+    """What an environment observes, without a protocol."""
+    environment = make(env, ProtocolConfig())
+    environment.close()
+    return environment.observation
+
+
+def is_known(env: str) -> bool:
+    """Is there an environment with this id?"""
+    try:
+        _import_provider(env, suite_of(env))
+        _require_known(bare_id(env))
+    except UserError:
+        return False
+    return True
+
+
+def _import_provider(env: str, suite: Suite) -> None:
+    """Import what registers this id: the suite's provider, and the module that the id names."""
+    if suite.provider is not None:
+        _import_of_suite(env, suite)
+    if ":" in env:
         module = env.split(":", 1)[0]
         try:
             importlib.import_module(module)
@@ -58,23 +66,41 @@ def _import_provider(env: str) -> None:
             ) from None
 
 
-def _known(env: str) -> None:
-    if env in gymnasium.registry and not _is_old_atari(env):
+def _import_of_suite(env: str, suite: Suite) -> None:
+    assert suite.provider is not None
+    try:
+        provider = importlib.import_module(suite.provider)
+    except ImportError:
+        how = f": {suite.install}" if suite.install else f", module {suite.provider}"
+        raise UserError(f"{env} needs {suite.title}{how}") from None
+    # Some modules register their environments in a function of this name and not on import.
+    if suite.base.env not in gymnasium.registry and hasattr(provider, "register_envs"):
+        provider.register_envs()
+
+
+def _require_known(env: str) -> None:
+    if env in gymnasium.registry and not _bypasses_its_suite(env):
         return
-    for provider in ("ALE/", "MinAtar/"):  # for their ids: Breakout-v5 may mean either's
-        with contextlib.suppress(UserError):
-            _import_provider(provider)
-    ids = [name for name in gymnasium.registry if not _is_old_atari(name)]
+    for suite in all_suites():  # for their ids: Breakout-v5 may mean several
+        if suite.provider is not None:
+            with contextlib.suppress(UserError):
+                _import_of_suite(env, suite)
+    ids = [name for name in gymnasium.registry if not _bypasses_its_suite(name)]
     game = _game(env)
     same = [name for name in ids if game and _game(name) == game]
     hint = f"; did you mean {' or '.join(same[:3])}?" if same else did_you_mean(env, ids, most=3)
     raise UserError(f"unknown environment {env}{hint or '; see `gymnasium.pprint_registry()`'}")
 
 
-def _is_old_atari(env: str) -> bool:
-    """BreakoutNoFrameskip-v4 and the like, which come without a protocol."""
-    known = gymnasium.registry[env]
-    return str(known.entry_point).startswith("ale_py") and not env.startswith("ALE/")
+def _bypasses_its_suite(env: str) -> bool:
+    """An id of a built-in suite's package that the suite does not cover, and so has no protocol:
+    BreakoutNoFrameskip-v4 and the like."""
+    entry_point = str(gymnasium.registry[env].entry_point)
+    packages = [suite for suite in BUILT_IN if suite.provider is not None]
+    return any(
+        entry_point.startswith(str(suite.provider).split(".")[0]) and not suite.matches(env)
+        for suite in packages
+    )
 
 
 def _game(env: str) -> str:
@@ -83,22 +109,22 @@ def _game(env: str) -> str:
     return re.sub(r"(NoFrameskip|Deterministic|-ram)", "", name).lower()
 
 
-def _only_atari(env: str, protocol: ProtocolConfig) -> None:
-    if protocol.frame_skip != 1:
-        raise UserError(f"protocol.frame_skip is for Atari (ALE/...), not {env}")
-    if protocol.life_loss_terminal:
-        raise UserError(f"protocol.life_loss_terminal is for Atari (ALE/...), not {env}")
+def _require_supported(env: str, suite: Suite, protocol: ProtocolConfig) -> None:
+    for name, plain in PLAIN.items():
+        if getattr(protocol, name) != plain and name not in suite.protocol:
+            those = " and ".join(one.title for one in BUILT_IN if name in one.protocol)
+            raise UserError(f"protocol.{name} is for {those}, not {env}")
 
 
 def _made(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
-    name = env.split(":", 1)[-1]
+    name = bare_id(env)
     if name in gymnasium.registry:
-        _known(name)
+        _require_known(name)
     options: dict[str, Any] = {"render_mode": "rgb_array"} if pictures else {}
     try:
         return gymnasium.make(name, disable_env_checker=True, **options)
     except gymnasium.error.UnregisteredEnv:
-        _known(name)
+        _require_known(name)
         raise
     except (gymnasium.error.Error, ImportError) as error:
         raise UserError(f"cannot make {env}: {str(error).splitlines()[0]}") from None

@@ -15,6 +15,11 @@ from proxrl.types import Array, End, ObservationSpec, TimeStep
 SCALE = 16  # pixels per cell in pictures
 
 
+def make(env: str, protocol: ProtocolConfig, pictures: bool) -> "MinAtar":
+    """As a suite makes it; pictures can always be had."""
+    return MinAtar(env, protocol)
+
+
 class MinAtar:
     """One game; observations [10, 10, channels] of zeros and ones."""
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from proxrl.errors import UserError
 from proxrl.report.study import Study
+from proxrl.suites import BUILT_IN
 from proxrl.types import Array
 
 ITERATION_STEPS = 250_000
@@ -69,9 +70,10 @@ def load(games: tuple[str, ...], suite: str, agent: str) -> Baseline:
 
 def beside(study: Study) -> tuple[Baseline, ...]:
     """The published agents of the families that a study holds."""
-    if study.family != "atari":
+    if "dopamine" not in study.suite.baselines:
+        those = " and ".join(one.title for one in BUILT_IN if "dopamine" in one.baselines)
         raise UserError(
-            "--baselines dopamine is for Atari: Dopamine published no such curves for "
+            f"--baselines dopamine is for {those}: Dopamine published no such curves for "
             f"{', '.join(study.games[:3])}"
         )
     agents = {block.series.agent.removesuffix("-pro") for block in study.blocks}

@@ -12,7 +12,7 @@ from typing import Any
 from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
 from proxrl.report.runs import Run
-from proxrl.training.presets import family_of
+from proxrl.suites import suite_of
 
 PREFIXES = ("protocol.", "evaluation.")
 # what a line of metrics.jsonl records -> the setting it is about
@@ -78,7 +78,13 @@ def _settings(run: Run) -> list[tuple[str, Any]]:
 def asked_of(config: RunConfig) -> list[tuple[str, Any]]:
     """The part of the protocol that a config says."""
     asked = [(name, value) for name, value in flatten(config).items() if name.startswith(PREFIXES)]
-    return [("family", family_of(config.env)), ("steps", config.steps), *asked]
+    return [("family", _family(config.env)), ("steps", config.steps), *asked]
+
+
+def _family(env: str) -> str:
+    """The suite where it decides the scale or the axis; all others can stand in one report."""
+    suite = suite_of(env)
+    return suite.name if suite.scale != "raw" or suite.axis != "steps" else "unscaled"
 
 
 def _advice(runs: Sequence[Run], several: dict[str, dict[Any, str]]) -> str:

@@ -3,20 +3,22 @@
     human-normalised score = (agent - random) / (human - random)                (Section 5.2.2)
     gain = (pro - base) / (max(base, human) - random)                           (Section 5.2.2)
 
-Scores are undiscounted evaluation returns. Atari: no-op human and random scores, 51 of the paper's
-55 games. MinAtar has no human score: there DQN's mean final score in the same study stands in its
-place. Other environments: raw returns.
+Scores are undiscounted evaluation returns. The suite says which scale its games have and holds the
+human and random scores. Where no human score is known, DQN's mean final score in the same study can
+stand in its place; environments without either have raw returns.
 """
 
 import csv
 from dataclasses import dataclass
-from functools import cache
 from importlib import resources
 
 import numpy as np
 
+from proxrl.suites import Score, Suite, suite_named
 from proxrl.types import Array
 
+PAPER = suite_named("atari")  # the paper's suite
+UNKNOWN = Score(np.nan)
 FINAL_STEPS = 1_000_000  # of a run of the paper's length
 FINAL_SHARE = 0.05  # of a shorter one
 
@@ -74,26 +76,9 @@ def gain(pro: Array, base: Array, scale: Scale) -> Array:
 # ------------------------------------------------------------------------------------------ tables
 
 
-@cache
-def atari_scores() -> dict[str, tuple[float, float]]:
-    """game -> (random, human), no-op starts; games without a human score are left out."""
-    return {
-        row["game"]: (float(row["random"]), float(row["human"]))
-        for row in read_table("atari_scores.csv")
-        if row["human"]
-    }
-
-
-@cache
 def paper_games() -> tuple[str, ...]:
     """The 55 games of the paper."""
-    return tuple(row["game"] for row in read_table("atari_scores.csv") if row["in_paper"] == "yes")
-
-
-@cache
-def minatar_random() -> dict[str, float]:
-    """game -> mean return of uniformly random actions, measured by this project."""
-    return {row["game"]: float(row["random"]) for row in read_table("minatar_random.csv")}
+    return PAPER.games
 
 
 def read_table(name: str) -> list[dict[str, str]]:
@@ -102,16 +87,15 @@ def read_table(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def human_scale(games: tuple[str, ...]) -> Scale:
+def human_scale(games: tuple[str, ...], suite: Suite = PAPER) -> Scale:
     """Random play is 0, a human tester is 1."""
-    known = atari_scores()
-    low, high = np.array([known.get(game, (np.nan, np.nan)) for game in games]).T
+    low, high = np.array([suite.scores.get(game, UNKNOWN) for game in games]).T
     return Scale("human", "human-normalised score", low, high)
 
 
-def reference_scale(games: tuple[str, ...], reference: Array) -> Scale:
+def reference_scale(games: tuple[str, ...], suite: Suite, reference: Array) -> Scale:
     """Random play is 0, `reference` [games], DQN's mean final score in this study, is 1."""
-    low = np.array([minatar_random().get(game, np.nan) for game in games])
+    low = np.array([suite.scores.get(game, UNKNOWN).random for game in games])
     return Scale("dqn", "DQN-normalised score", low, np.asarray(reference, np.float64))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
 from proxrl.report.runs import Run
-from proxrl.training import presets
+from proxrl.suites import presets
 
 NAMES = {
     "dqn": "DQN",
@@ -128,7 +128,7 @@ def _of_one_agent(
     kinds: dict[tuple[Any, ...], list[int]] = {}
     for number, one in enumerate(settings):
         kinds.setdefault(tuple(one.get(name) for name in varied), []).append(number)
-    preset = _preset(agent, runs[0].asked.env)
+    preset = _preset(runs[0].asked)
     usual = tuple(preset.get(name) for name in varied)
     if usual not in kinds:  # then the one with most runs stands for the agent
         usual = max(kinds, key=lambda kind: len(kinds[kind]))
@@ -154,9 +154,9 @@ def _of_one_agent(
     return groups
 
 
-def _preset(agent: str, env: str) -> dict[str, Any]:
+def _preset(config: RunConfig) -> dict[str, Any]:
     try:
-        return agent_settings(presets.make(agent, env))
+        return agent_settings(presets.make_like(config))
     except UserError:  # an agent of another version of proxrl
         return {}
 

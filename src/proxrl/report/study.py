@@ -18,7 +18,7 @@ from proxrl.report.protocol import common_protocol, cut
 from proxrl.report.runs import CURVES, Run
 from proxrl.report.series import Series, agent_settings, group
 from proxrl.report.statistics import nanmean
-from proxrl.training.presets import family_of
+from proxrl.suites import ANY, Suite, suite_named, suite_of
 from proxrl.types import Array
 
 MAX_POINTS = 200
@@ -55,7 +55,7 @@ class Study:
 
     name: str  # of the folder
     about: About
-    family: str
+    family: str  # name of the suite
     protocol: dict[str, Any]
     budget_steps: int
     games: tuple[str, ...]
@@ -72,9 +72,13 @@ class Study:
         return int(self.protocol["protocol.frame_skip"])
 
     @property
+    def suite(self) -> Suite:
+        return suite_named(self.family)
+
+    @property
     def in_frames(self) -> bool:
-        """Atari counts emulator frames on its axes, as the paper does."""
-        return self.family == "atari"
+        """Emulator frames on the axes, as in the paper, or agent steps?"""
+        return self.suite.axis == "frames"
 
     @property
     def axis(self) -> Array:
@@ -119,18 +123,18 @@ def gather(
         _block(series, members, games, seeds, budget, period * together, count)
         for series, members in groups.items()
     )
-    family = str(protocol["family"])
+    suite = _common_suite(usable)
     return Study(
         name,
         about,
-        family,
+        suite.name,
         protocol,
         budget,
         games,
         seeds,
         points,
         together,
-        _scale(family, games, blocks),
+        _scale(suite, games, blocks),
         blocks,
         tuple(runs),
         _missing(blocks, [run for run in runs if not run.usable]),
@@ -138,11 +142,14 @@ def gather(
 
 
 def game_of(env: str) -> str:
-    """ALE/Breakout-v5 and MinAtar/Breakout-v1 are Breakout; other ids are their own names."""
-    name = env.split(":", 1)[-1]
-    if family_of(env) in ("atari", "minatar"):
-        name = name.split("/", 1)[1].rsplit("-v", 1)[0]
-    return name
+    """ALE/Breakout-v5 is Breakout; an id whose suite does not tell the game is its own name."""
+    return suite_of(env).game_of(env)
+
+
+def _common_suite(runs: Sequence[Run]) -> Suite:
+    """Of all runs; several suites without a scale are like any environments."""
+    suites = {suite_of(run.asked.env) for run in runs}
+    return suites.pop() if len(suites) == 1 else ANY
 
 
 def _block(
@@ -177,13 +184,13 @@ def _binned(values: Array, place: Array, count: int) -> Array:
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
-def _scale(family: str, games: tuple[str, ...], blocks: tuple[Block, ...]) -> scores.Scale:
-    if family == "atari":
-        scale = scores.human_scale(games)
-    elif family == "minatar":
+def _scale(suite: Suite, games: tuple[str, ...], blocks: tuple[Block, ...]) -> scores.Scale:
+    if suite.scale == "human":
+        scale = scores.human_scale(games, suite)
+    elif suite.scale == "dqn":
         dqn = next((b for b in blocks if b.series.agent == "dqn" and b.series.main), None)
         nothing = np.full(len(games), np.nan)
-        scale = scores.reference_scale(games, nothing if dqn is None else dqn.mean_final)
+        scale = scores.reference_scale(games, suite, nothing if dqn is None else dqn.mean_final)
     else:
         return scores.raw_scale(games)
     return scale if scale.known.any() else scores.raw_scale(games)

@@ -11,8 +11,6 @@ from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate
 from proxrl.report.study import Study
 
-FAMILIES = {"atari": "Atari game", "minatar": "MinAtar game", "classic": "environment"}
-
 
 def title(study: Study) -> str:
     """The study's own, or its folder's name."""
@@ -29,7 +27,7 @@ def figures(study: Study) -> str:
 def lead(study: Study) -> str:
     """55 Atari games · 4 series · 5 seeds · 1,100 runs · 120M frames (30,000,000 agent steps)."""
     parts = [
-        _count(len(study.games), FAMILIES[study.family]),
+        _count(len(study.games), study.suite.noun),
         f"{len(study.blocks)} series",
         _count(len(study.seeds), "seed"),
         _count(len(study.runs), "run"),
@@ -162,8 +160,8 @@ def coverage(findings: Findings) -> list[str]:
         )
     elif study.scale.kind == "dqn":
         notes.append(
-            "MinAtar has no human score: 0 is random play, 1 is DQN's mean final score in this "
-            "study (so DQN's own average is 1 by construction)."
+            f"{study.suite.title} has no human score: 0 is random play, 1 is DQN's mean final "
+            "score in this study (so DQN's own average is 1 by construction)."
         )
         if unknown:
             notes.append(f"{_listed(unknown)}: no DQN score above random to scale by; left out.")

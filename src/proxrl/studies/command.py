@@ -34,8 +34,8 @@ class StudyOptions:
     study: tyro.conf.Positional[Annotated[str | None, tyro.conf.arg(metavar="STUDY")]] = None
     """Name of a built-in study (see --list), or a TOML file of your own."""
     scale: str = "session"
-    """smoke (a minute), session (MinAtar, 2 games), laptop (MinAtar, 5 games), paper (Atari), or
-    one of the study's own."""
+    """smoke (a minute), session (2 small games), laptop (5 small games), paper (55 games), or one
+    of the study's own."""
     list: bool = False
     """List the built-in studies and stop."""
     dry_run: bool = False
@@ -274,15 +274,15 @@ def _require_one_report(jobs: list[Job]) -> None:
 
 
 def _require_environments(jobs: list[Job]) -> None:
-    """One line if an environment is unknown or its package missing; a known family is not loaded
-    game by game."""
+    """One line if an environment is unknown or its package missing; a suite with a list of games is
+    not loaded game by game."""
     from proxrl.envs import make
-    from proxrl.training.presets import family_of
+    from proxrl.suites import suite_of
 
     seen = set()
     for job in jobs:
-        family = family_of(job.config.env)
-        key = job.config.env if family == "classic" else family
+        suite = suite_of(job.config.env)
+        key = suite.name if suite.games else job.config.env
         if key not in seen:
             seen.add(key)
             make(job.config.env, job.config.protocol).close()

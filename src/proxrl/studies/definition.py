@@ -2,7 +2,7 @@
 
     title = "DQN with Polyak averaging against DQN Pro"
     figures = "5 right"                     # of the paper; optional
-    written_for = "atari"                   # optional: carry settings over to other families
+    written_for = "atari"                   # optional: carry settings over to other suites
     headline = ["dqn-polyak-tau-0.005"]     # optional: what a report puts first of an agent
 
     [variants.dqn-polyak]                   # -> dqn-polyak-tau-0.05, dqn-polyak-tau-0.005
@@ -20,7 +20,6 @@
 A study of planning has a `plan` table, with the options of `proxrl plan`, in place of variants.
 """
 
-import functools
 import itertools
 import re
 import tomllib
@@ -33,7 +32,7 @@ from proxrl.config.kinds import convert
 from proxrl.errors import UserError
 from proxrl.studies.settings import check_setting, dotted
 from proxrl.studies.strict import is_a, merged, nearest, only_keys, take
-from proxrl.training import presets
+from proxrl.suites import AGENTS, ANY, suite_named, suite_of
 
 DATA = resources.files("proxrl.studies") / "data"
 # fmt: off
@@ -126,10 +125,8 @@ def _study(name: str, content: dict[str, Any]) -> Study:
     title = take(content, "title", str, "")
     figures = take(content, "figures", str, "", default="")
     written_for = take(content, "written_for", str, "", default="") or None
-    if written_for is not None and written_for not in presets.FAMILIES:
-        raise UserError(
-            f"unknown family written_for = {written_for}{nearest(written_for, presets.FAMILIES)}"
-        )
+    if written_for is not None:
+        _require_suite(written_for)
     plan = _plan(content["plan"], "plan") if "plan" in content else None
     tables = take(content, "variants", dict, "", default={})
     if bool(tables) == (plan is not None):
@@ -153,6 +150,11 @@ def _study(name: str, content: dict[str, Any]) -> Study:
     return Study(name, title, figures, written_for, headline, tuple(variants), scales, plan)
 
 
+def _require_suite(name: str) -> None:
+    if suite_named(name) is ANY:
+        raise UserError(f"invalid written_for = {name}: its settings depend on the observation")
+
+
 def _variants(name: str, table: Any) -> list[Variant]:
     """One, or one for each point of its grid."""
     where = f"variants.{name}"
@@ -161,8 +163,8 @@ def _variants(name: str, table: Any) -> list[Variant]:
     _require_name(name, where)
     table = dict(table)
     preset = take(table, "preset", str, where)
-    if preset not in presets.AGENTS:
-        raise UserError(f"{where}: unknown preset {preset}{nearest(preset, presets.AGENTS)}")
+    if preset not in AGENTS:
+        raise UserError(f"{where}: unknown preset {preset}{nearest(preset, AGENTS)}")
     grid = dotted(take(table, "grid", dict, where, default={}))
     del table["preset"]
     table.pop("grid", None)
@@ -220,15 +222,15 @@ def _scale(name: str, table: dict[str, Any]) -> Scale:
     env = take(table, "env", str, where)
     if "{game}" not in env:
         raise UserError(f'{where}: env = "{env}" must say where the game goes: "ALE/{{game}}-v5"')
-    known = _games().get(presets.family_of(env))
+    known = suite_of(env).games
     games = table.get("games")
-    if games == "all" and known is not None:
+    if games == "all" and known:
         games = list(known)
     if not isinstance(games, list) or not games or not all(isinstance(g, str) for g in games):
-        of_all = ' or "all"' if known is not None else ""
+        of_all = ' or "all"' if known else ""
         raise UserError(f"{where}: games must be a list of names{of_all}")
     for game in games:
-        if known is not None and game not in known and not _is_atari(env, game):
+        if known and game not in known and not _is_known(env.replace("{game}", game)):
             raise UserError(f"{where}: unknown game {game}{nearest(game, known)}")
     seeds = table.get("seeds")
     if not isinstance(seeds, list) or not seeds or not all(is_a(seed, int) for seed in seeds):
@@ -242,22 +244,11 @@ def _scale(name: str, table: dict[str, Any]) -> Scale:
     return Scale(name, env, tuple(games), tuple(seeds), steps, settings, plan)
 
 
-@functools.cache
-def _games() -> dict[str, list[str]]:
-    """By family, of those that have a list."""
-    games: dict[str, list[str]] = tomllib.loads((DATA / "games.toml").read_text())
-    return games
+def _is_known(env: str) -> bool:
+    """Is it another game of the suite? Its list may be shorter (of Atari it is the paper's 55)."""
+    from proxrl.envs.make import is_known
 
-
-def _is_atari(env: str, game: str) -> bool:
-    """Is it one of the emulator's other games? The list is the paper's 55."""
-    if presets.family_of(env) != "atari":
-        return False
-    import ale_py
-    import gymnasium
-
-    gymnasium.register_envs(ale_py)
-    return env.replace("{game}", game) in gymnasium.registry
+    return is_known(env)
 
 
 def _settings(table: dict[str, Any], where: str, beside: tuple[str, ...]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from proxrl.studies.board import Board, Entry, require_same
 from proxrl.studies.conduct import conduct
 from proxrl.studies.expand import Job
 from proxrl.studies.local import Local
-from proxrl.training import presets
+from proxrl.suites import presets
 from proxrl.training.metrics import METRICS, SPEED, read_lines
 
 AGENTS = ("dqn", "dqn-pro")

@@ -13,7 +13,7 @@ from proxrl.studies.board import Board, Entry
 from proxrl.studies.definition import FOLLOWS_FROM, Scale, Study
 from proxrl.studies.estimate import Estimate, estimate, needs_of, runs_at_once
 from proxrl.studies.expand import Job
-from proxrl.training import presets
+from proxrl.suites import presets
 from proxrl.training.amounts import duration, gigabytes
 from proxrl.training.machine import available_cores
 from proxrl.training.preflight import Preflight

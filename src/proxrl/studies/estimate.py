@@ -10,7 +10,7 @@ from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
 from proxrl.studies.board import Board
 from proxrl.studies.expand import Job
-from proxrl.training import presets
+from proxrl.suites import suite_of
 from proxrl.training.amounts import gigabytes
 from proxrl.training.folder import RunFolder
 from proxrl.training.metrics import SPEED, read_lines
@@ -43,7 +43,8 @@ def needs_of(jobs: Sequence[Job], folder: Path, calibrate: bool) -> dict[str, Pr
     needs: dict[str, Preflight] = {}
     for job in jobs:
         cost = _by_cost(job.config)
-        looks = "" if presets.family_of(job.config.env) == "atari" else job.config.env
+        suite = suite_of(job.config.env)
+        looks = suite.name if suite.same_observation else job.config.env
         if (cost, looks) not in found:
             timed = calibrate and cost not in seconds
             one = preflight(job.config, RunFolder(folder), timed, refuse=False)
@@ -68,7 +69,7 @@ def _by_cost(config: RunConfig) -> RunConfig:
     """The same for runs that differ only in numbers that cost nothing."""
     free = ("proximal.c", "proximal.pull_per_sync", "target.period", "target.tau")
     rates = ("learner.learning_rate", "learner.annealed_rate")
-    usual = flatten(presets.ATARI)
+    usual = flatten(RunConfig(agent="", env=""))
     same = {path: usual[path] for path in (*free, *rates)}
     return config.override({"agent": "", "env": "", "seed": 0, **same})
 

@@ -1,4 +1,5 @@
-"""From a study and a scale to its runs: pure data, nothing is made or touched."""
+"""From a study and a scale to its runs, as data. No files are touched, and no environment is made
+unless its settings depend on what it observes (suite `any`)."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from proxrl.errors import UserError
 from proxrl.studies.definition import Scale, Study, Variant
 from proxrl.studies.scaling import carried_over
 from proxrl.studies.strict import nearest
-from proxrl.training import presets
+from proxrl.suites import presets
 
 T = TypeVar("T")
 

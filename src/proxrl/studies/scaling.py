@@ -1,8 +1,8 @@
-"""Settings of the paper said for another family of environments, with the ratios kept.
+"""Settings written for one suite, carried over to another with the ratios kept.
 
-The paper has Atari only. On MinAtar and classic control a preset has its own target period and
-learning rate; what a study varies is carried over so that it means the same *relative to the
-preset* (family `a` to family `b`, U updates per sync, alpha the learning rate):
+The paper has one suite only. In another a preset has its own target period and learning rate; what
+a study varies is carried over so that it means the same *relative to the preset* (suite `a` to
+suite `b`, U updates per sync, alpha the learning rate):
 
     target.period            x period_b / period_a, to whole updates   same share of the default
     target.tau               x U_a / U_b                               tau U is kept
@@ -16,16 +16,16 @@ inside the gradient Adam rescales it.
 
 from typing import Any
 
-from proxrl.training import presets
+from proxrl.suites import presets, suite_named, suite_of
 
 
 def carried_over(
     settings: dict[str, Any], agent: str, written_for: str, env: str
 ) -> dict[str, Any]:
-    """`settings` of a preset, written for one family, as the family of `env` needs them."""
-    if presets.family_of(env) == written_for:
+    """`settings` of a preset, written for one suite, as the suite of `env` needs them."""
+    if suite_of(env).name == written_for:
         return settings
-    there = presets.make(agent, presets.FAMILIES[written_for].env)
+    there = presets.make(agent, suite_named(written_for).base.env)
     here = presets.make(agent, env)
     updates = here.updates_per_sync / there.updates_per_sync
     rate = here.learner.learning_rate / there.learner.learning_rate

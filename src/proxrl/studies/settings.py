@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from proxrl.config import flatten
+from proxrl.config import RunConfig, flatten
 from proxrl.config.kinds import convert, kind_of
 from proxrl.errors import UserError, did_you_mean
-from proxrl.training import presets
 
 
 def dotted(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -26,7 +25,7 @@ def check_setting(path: str, value: Any, beside: tuple[str, ...] = ()) -> Any:
     """
     kind = kind_of(path)
     if kind is None:
-        known = [*flatten(presets.ATARI), *beside]
+        known = [*flatten(RunConfig(agent="", env="")), *beside]
         meant = did_you_mean(path, known)
         raise UserError(f"unknown key {path}{meant or ' (see proxrl train dqn --help)'}")
     return convert(path, value, kind)

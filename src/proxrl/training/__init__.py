@@ -1,1 +1,1 @@
-"""Runs: what they are (presets), how they go (loop), what they leave (checkpoint, metrics)."""
+"""Runs: how they go (loop), what they leave (checkpoint, metrics)."""

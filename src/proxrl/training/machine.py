@@ -10,6 +10,7 @@ import torch
 
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
+from proxrl.suites import BUILT_IN, suite_of
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
@@ -18,7 +19,7 @@ def prepare_process(threads: int) -> None:
     """Settle what training's speed and bits depend on.
 
     glibc returns large freed blocks to the kernel and faults them in again at the next update,
-    which costs an eighth of the time of an Atari update: tell it to keep them.
+    which costs an eighth of the time of an update on 84 x 84 images: tell it to keep them.
     """
     torch.set_num_threads(threads)
     if platform.libc_ver()[0] == "glibc":
@@ -54,8 +55,14 @@ def describe_machine(config: RunConfig) -> dict[str, str]:
         "threads": str(config.threads),
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in ("proxrl", "torch", "numpy", "gymnasium")},
-        **_optional_versions("ale-py", "minatar"),
+        **_optional_versions(*_packages(config.env)),
     }
+
+
+def _packages(env: str) -> list[str]:
+    """Distributions of the suites, whose versions may decide the bits."""
+    suites = dict.fromkeys((*BUILT_IN, suite_of(env)))
+    return [suite.package for suite in suites if suite.package is not None]
 
 
 def cpu_model() -> str:

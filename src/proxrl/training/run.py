@@ -15,6 +15,7 @@ from typing import Any
 
 from proxrl.config import RunConfig, differences, validated
 from proxrl.errors import RunFailed, UserError
+from proxrl.suites.presets import describe
 from proxrl.training.agent import Agent
 from proxrl.training.evaluate import Interrupted
 from proxrl.training.folder import RunFolder, Superseded
@@ -49,6 +50,8 @@ def train(
     place.require_new()
     display = display or Quiet()
     _take_off(config, place, display)
+    if not isinstance(display, Quiet) and (line := describe(config)):
+        display.say(line)
     place.make()
     with place.locked():
         place.require_new()  # still: another process may have begun here meanwhile

@@ -1,0 +1,74 @@
+"""Atari 2600 through the Arcade Learning Environment: the paper's suite.
+
+The base config is the paper's Table 1; Rainbow is Dopamine's. c is the paper's.
+"""
+
+from proxrl.config import (
+    CheckpointConfig,
+    EvaluationConfig,
+    ExplorationConfig,
+    LearnerConfig,
+    NetworkConfig,
+    ProtocolConfig,
+    ReplayConfig,
+    RunConfig,
+    TargetConfig,
+)
+from proxrl.suites.suite import Score, Suite, agents
+from proxrl.suites.tables import read_table
+
+BASE = RunConfig(
+    agent="dqn",
+    env="ALE/Breakout-v5",
+    steps=30_000_000,  # x 4 = 120M frames
+    protocol=ProtocolConfig(
+        stack=4,
+        max_episode_steps=27_000,
+        sticky_actions=0.25,
+        frame_skip=4,
+        life_loss_terminal=False,
+        clip_rewards=True,
+    ),
+    network=NetworkConfig(kind="nature", hidden=(512,)),
+    replay=ReplayConfig(capacity=200_000, warmup_steps=20_000, batch_size=64, n_step=1),
+    learner=LearnerConfig(
+        discount=0.99,
+        loss="squared",
+        learning_rate=1e-4,
+        adam_epsilon=1.5e-4,
+        update_period_steps=4,
+    ),
+    target=TargetConfig(rule="periodic", period=8_000, period_unit="steps"),
+    exploration=ExplorationConfig(final_epsilon=0.01, decay_steps=250_000),
+    evaluation=EvaluationConfig(period_steps=10_000, episodes=2, epsilon=0.001),
+    checkpoint=CheckpointConfig(period_steps=5_000),
+)
+
+RAINBOW = {"learner.learning_rate": 6.25e-5, "replay.capacity": 1_000_000}
+
+_TABLE = read_table("atari_scores.csv")
+
+ATARI = Suite(
+    name="atari",
+    title="Atari",
+    ids=r"ALE/(?P<game>.*?)(-v\d+)?",
+    shown_ids="ALE/*",
+    base=BASE,
+    agents=agents(RAINBOW, dqn_c=0.2, rainbow_c=0.05),
+    provider="ale_py",
+    package="ale-py",
+    install="pip install ale-py",
+    make="proxrl.envs.atari:make",
+    protocol=frozenset({"sticky_actions", "frame_skip", "life_loss_terminal"}),
+    games=tuple(row["game"] for row in _TABLE if row["in_paper"] == "yes"),
+    same_observation=True,
+    noun="Atari game",
+    axis="frames",
+    scale="human",
+    scores={
+        row["game"]: Score(float(row["random"]), float(row["human"]))
+        for row in _TABLE
+        if row["human"]
+    },
+    baselines=("dopamine",),
+)

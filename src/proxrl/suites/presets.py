@@ -1,0 +1,74 @@
+"""Presets: the agents by name, each a configuration of the one learner.
+
+A preset is an agent in a suite (atari, minatar, classic, ...; docs/suites.md). Within a suite an
+agent and its `-pro` twin differ in one value: `proximal.c`.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from proxrl.config import RunConfig, differences
+from proxrl.errors import UserError
+from proxrl.suites import any as other
+from proxrl.suites.registry import ANY, suite_of
+from proxrl.suites.suite import AGENTS, Suite
+
+__all__ = ["AGENTS", "describe", "make", "make_like", "of_suite"]
+
+MOST_NAMED = 4  # changed settings in one line
+
+
+def make(agent: str, env: str, overrides: dict[str, Any] | None = None, **top: Any) -> RunConfig:
+    """The preset of this agent that fits this environment.
+
+    An environment that no suite matches is made once, to choose settings by its observation.
+
+    >>> make("dqn-pro", "CartPole-v1", {"proximal.c": 0.5}, seed=3)
+    """
+    _require_agent(agent)
+    return of_suite(_settings_for(env), agent, env).override({**top, **(overrides or {})})
+
+
+def make_like(config: RunConfig) -> RunConfig:
+    """The preset that a config came from, without making its environment: where settings depend
+    on the observation, the network tells."""
+    _require_agent(config.agent)
+    suite = suite_of(config.env)
+    if suite is ANY:
+        kinds = {one.base.network.kind: one for one in other.COLUMNS}
+        suite = kinds.get(config.network.kind, suite)
+    return of_suite(suite, config.agent, config.env)
+
+
+def describe(config: RunConfig) -> str:
+    """One line: whose settings these are, and what was changed; empty for no preset's."""
+    if config.agent not in AGENTS:
+        return ""
+    suite = _settings_for(config.env)
+    where = f"suite {suite.name}"
+    if suite.name == ANY.name:
+        shape = " x ".join(map(str, other.observation_of(config.env).shape))
+        where = f"{suite.title} (observation {shape}; no suite matches {config.env})"
+    preset = make(config.agent, config.env, seed=config.seed)
+    changed = [path for path in differences(preset, config) if path != "threads"]
+    shown = ", ".join(changed) if len(changed) <= MOST_NAMED else f"{len(changed)} settings"
+    return f"settings: {config.agent} for {where}" + (f"; changed: {shown}" if changed else "")
+
+
+def _require_agent(agent: str) -> None:
+    if agent not in AGENTS:
+        raise UserError(f"unknown preset {agent!r}: choose from {', '.join(sorted(AGENTS))}")
+
+
+def _settings_for(env: str) -> Suite:
+    suite = suite_of(env)
+    return other.for_observation(other.observation_of(env)) if suite is ANY else suite
+
+
+def of_suite(suite: Suite, agent: str, env: str) -> RunConfig:
+    """The preset of an agent in a suite."""
+    if agent not in suite.agents:
+        raise UserError(
+            f"suite {suite.name} has no preset {agent}: choose from {', '.join(suite.agents)}"
+        )
+    return replace(suite.base, agent=agent, env=env).override(dict(suite.agents[agent]))

@@ -1,0 +1,151 @@
+"""A suite: what proxrl knows of a family of environments, as data.
+
+Reading a suite imports neither torch nor Gymnasium nor the environments: what makes one is named
+(`make`, `provider`) and imported when it is needed.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+from proxrl.config import RunConfig, validated
+from proxrl.errors import UserError
+
+Settings = Mapping[str, Any]  # dotted setting -> value: what differs from a base config
+
+# Dopamine's Rainbow: categorical, prioritised, 3-step. Its other parts are switches.
+_THREE_PARTS = {"head.kind": "categorical", "replay.sampling": "prioritised", "replay.n_step": 3}
+
+# All six parts of Hessel et al. (2018); noisy layers explore in place of epsilon.
+_OTHER_PARTS = {
+    "learner.double": True,
+    "network.dueling": True,
+    "network.noisy": True,
+    "exploration.final_epsilon": 0.0,
+    "exploration.decay_steps": 0,
+}
+
+
+class Score(NamedTuple):
+    """Reference scores of a game."""
+
+    random: float
+    human: float = math.nan  # not known
+
+
+def agents(rainbow: Settings, dqn_c: float, rainbow_c: float) -> dict[str, Settings]:
+    """What each agent changes in a suite's base config, which is DQN's.
+
+    `rainbow`: Rainbow's settings besides its parts. `dqn_c` and `rainbow_c`: `proximal.c` of the
+    Pro agents, the one value in which an agent and its Pro differ.
+    """
+    rainbow = {**_THREE_PARTS, **rainbow}
+    full = {**rainbow, **_OTHER_PARTS}
+    return {
+        "dqn": {},
+        "dqn-pro": {"proximal.c": dqn_c},
+        "rainbow": rainbow,
+        "rainbow-pro": {**rainbow, "proximal.c": rainbow_c},
+        "rainbow-full": full,
+        "rainbow-full-pro": {**full, "proximal.c": rainbow_c},
+    }
+
+
+AGENTS = tuple(agents({}, 1.0, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Suite:
+    """A family of environments; only the first six fields are required."""
+
+    name: str
+    """Short and unique; study files use it (`written_for = "atari"`)."""
+    title: str
+    """As people call it: Atari."""
+    ids: str
+    """Regular expression that matches a whole Gymnasium id (without `module:`). Its group `game`
+    is what reports call the environment; without one they use the id."""
+    shown_ids: str
+    """The ids for people: ALE/*."""
+    base: RunConfig
+    """Config of the agent `dqn` on an example environment."""
+    agents: Mapping[str, Settings]
+    """Agent -> what it changes in `base`."""
+
+    # How an environment is made
+    provider: str | None = None
+    """Module whose import registers the ids with Gymnasium."""
+    package: str | None = None
+    """Distribution that the provider belongs to; checkpoints record its version."""
+    install: str = ""
+    """Command that installs the provider, for the error message."""
+    make: str | None = None
+    """`module:function`, called as function(env, protocol, pictures); gives a `gymnasium.Env` or
+    a `proxrl.envs.Environment`. None: `gymnasium.make(env)`."""
+    protocol: frozenset[str] = frozenset()
+    """Of sticky_actions, frame_skip and life_loss_terminal, the settings that `make` honours."""
+
+    # How results are reported
+    games: tuple[str, ...] = ()
+    """The usual games ("all" in a study file); empty: no list."""
+    same_observation: bool = False
+    """All games have the same observation, so that one tells the memory that all need."""
+    noun: str = "environment"
+    """What one is called in a report, singular."""
+    axis: Literal["steps", "frames"] = "steps"
+    """Unit of learning curves: agent steps, or emulator frames (steps x frame skip)."""
+    scale: Literal["human", "dqn", "raw"] = "raw"
+    """What a normalised score of 1 is: a human's score, DQN's in the same study, or none (raw
+    returns); 0 is random play. The first two need `scores`."""
+    scores: Mapping[str, Score] = field(default_factory=dict)
+    """Game -> reference scores; games that have none are left out of averages."""
+    baselines: tuple[str, ...] = ()
+    """Published learning curves that `proxrl report --baselines` can draw."""
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile(self.ids)
+
+    def matches(self, env: str) -> bool:
+        return self._pattern.fullmatch(bare_id(env)) is not None
+
+    def game_of(self, env: str) -> str:
+        """ALE/Breakout-v5 is Breakout; an id that does not tell its game is its own name."""
+        found = self._pattern.fullmatch(bare_id(env))
+        named = found.groupdict().get("game") if found else None
+        return named or bare_id(env)
+
+
+def bare_id(env: str) -> str:
+    """The Gymnasium id without the `module:` that registers it."""
+    return env.split(":", 1)[-1]
+
+
+def checked(suite: Any) -> Suite:
+    """The same, or a `UserError`: for suites that come from outside this package."""
+    if not isinstance(suite, Suite):
+        raise UserError(f"{suite!r:.60} is not a proxrl.suites.Suite")
+    where = f"suite {suite.name}"
+    try:
+        re.compile(suite.ids)
+    except re.error as error:
+        raise UserError(f"{where}: invalid ids {suite.ids!r}: {error}") from None
+    for field_name, value, known in (
+        ("axis", suite.axis, ("steps", "frames")),
+        ("scale", suite.scale, ("human", "dqn", "raw")),
+    ):
+        if value not in known:
+            raise UserError(f"{where}: invalid {field_name} {value!r}: choose {' or '.join(known)}")
+    unknown = set(suite.agents) - set(AGENTS)
+    if unknown or "dqn" not in suite.agents:
+        wrong = f"unknown agent {min(unknown)}" if unknown else "no settings for the agent dqn"
+        raise UserError(f"{where}: {wrong}; agents are {', '.join(AGENTS)}")
+    for agent, settings in suite.agents.items():
+        try:
+            validated(suite.base.override(dict(settings)))
+        except UserError as error:
+            raise UserError(f"{where}: {agent}: {error}") from None
+    return suite
