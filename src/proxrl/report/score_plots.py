@@ -141,7 +141,8 @@ def profiles(findings: Findings) -> Plot | None:
     lines = []
     for series, drawn in parts:
         share = statistics.performance_profile(statistics.whole(drawn.scores), grid)[0]
-        low, high = statistics.interval(statistics.performance_profile(drawn, grid), drawn.repeated)
+        many = statistics.performance_profile(drawn, grid)
+        low, high = np.clip(statistics.interval(share, many, drawn, tails=True), 0.0, 1.0)
         lines.append(series_line(series, grid, share, low, high))
     return Plot(
         "profiles",
