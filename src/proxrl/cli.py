@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -407,7 +408,7 @@ def _parse_settings(
         if isinstance(value, bool)
     }
     explicit: list[str] = []
-    for argument, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+    for argument, following in pairwise([*arguments, "--"]):
         explicit.append(argument)
         is_switch = argument.removeprefix("--").replace("_", "-") in switches
         if argument.startswith("--") and is_switch and following.startswith("-"):

@@ -239,11 +239,14 @@ def test_three_runs_against_three_decide_nothing_however_they_rank() -> None:
     """Without a difference, one ranking of 20 has all of one agent's runs before the other's."""
     one, other = np.array([[1.0], [2.0], [4.0]]), np.array([[0.0], [0.9], [0.5]])
     found = statistics.improvement_estimate(drawn(one), drawn(other))
-    assert found == statistics.Estimate(1.0, 0.5, 1.0)
-    found = statistics.improvement_estimate(drawn(other), drawn(one))
-    assert found == statistics.Estimate(0.0, 0.0, 0.5)
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(0.025 ** (1 / 3))  # three independent pairs, all won
+    back = statistics.improvement_estimate(drawn(other), drawn(one))
+    assert (back.value, back.low, back.high) == pytest.approx((0.0, 0.0, 1.0 - found.low))
+    nearly = statistics.improvement_estimate(drawn(one), drawn(np.array([[0.0], [1.5], [0.5]])))
+    assert (nearly.value, nearly.low, nearly.high) == pytest.approx((8 / 9, 0.5, 1.0))
     more = statistics.improvement_estimate(drawn(np.tile(one, 4)), drawn(np.tile(other, 4)))
-    assert more.low > 0.99  # the same in four games is no chance
+    assert more.low == pytest.approx(0.025 ** (1 / 12))  # in four games it is no chance
 
 
 def test_an_interval_ends_where_the_statistic_does() -> None:

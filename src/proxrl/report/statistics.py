@@ -271,15 +271,20 @@ def improvement_interval(
 
     Where nearly all runs of few beat the others, hardly any resample differs. So 1/2 is in the
     interval unless Mann and Whitney's test, over all games, rejects it too: without a difference
-    the variance in a game of n and m runs is (n + m + 1) / 12nm.
+    the variance in a game of n and m runs is (n + m + 1) / 12nm. And where all of them do, so do
+    min(n, m) independent pairs in each game, k in all: Clopper and Pearson's interval of k in k.
     """
     low, high = interval(value, resampled, one, other)
     n, m = one.runs, other.runs
+    tail = (1.0 - LEVEL) / 2.0
     error = np.sqrt(((n + m + 1) / (12 * n * m)).sum()) / len(n)
-    freedom = max(int((n + m - 2).sum()), 1)
-    undecided = np.abs(value - 0.5) <= stdtrit(freedom, 0.5 + LEVEL / 2) * error
+    reach = stdtrit(max(int((n + m - 2).sum()), 1), 1.0 - tail) * error
+    undecided = np.abs(value - 0.5) <= reach
+    least = tail ** (1.0 / np.minimum(n, m).sum())
     low = np.where(undecided, np.minimum(low, 0.5), low)
+    low = np.where(value > 1.0 - NOTHING, np.minimum(low, least), low)
     high = np.where(undecided, np.maximum(high, 0.5), high)
+    high = np.where(value < NOTHING, np.maximum(high, 1.0 - least), high)
     return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
 
 
