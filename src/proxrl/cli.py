@@ -1,4 +1,8 @@
-"""The command line: parsing and printing only. torch is imported by the commands that need it."""
+"""The command line: parsing and printing only. torch is imported by the commands that need it.
+
+A command parses its arguments and returns its work, a function without arguments, so that a line
+can be checked without being run: `parse(["plan", "--theory"])`.
+"""
 
 import contextlib
 import io
@@ -6,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -16,6 +21,7 @@ from proxrl.errors import RunFailed, UserError
 from proxrl.suites import BUILT_IN, presets
 
 Options = TypeVar("Options")
+Work = Callable[[], None]
 
 
 # ------------------------------------------------------------------------------------ the commands
@@ -31,18 +37,17 @@ class TrainOptions:
     """Run folder to make; default: runs/AGENT_ENV_seedN."""
 
 
-def train(arguments: list[str]) -> None:
+def train(arguments: list[str]) -> Work:
     """train a preset: proxrl train dqn-pro --env ALE/Breakout-v5 --seed 1"""
     wants_help = bool({"-h", "--help"} & set(arguments))
     names = ", ".join(presets.AGENTS)
     if not arguments or arguments[0].startswith("-"):
         if not wants_help:
             raise UserError(f"say which preset to train, first: one of {names}")
-        print(
+        return lambda: print(
             f"usage: proxrl train PRESET --env ID [OPTIONS]\n\nPRESET is one of {names}; "
             "`proxrl train PRESET --env ID --help` explains every setting with its value there."
         )
-        return
     agent, rest = arguments[0], arguments[1:]
     env = _value_of("--env", rest)
     if env is None and not wants_help:
@@ -51,15 +56,18 @@ def train(arguments: list[str]) -> None:
             "or any Gymnasium id with discrete actions"
         )
     default = TrainOptions(presets.make(agent, BUILT_IN[0].base.env if env is None else env))
-    options = _parse(TrainOptions, rest, f"proxrl train {agent}", default)
+    options = _parse_settings(TrainOptions, rest, f"proxrl train {agent}", default)
     config = validated(options.config)
     folder = options.folder or default_folder(config)
 
-    from proxrl.training import run
-    from proxrl.training.progress import display_for_terminal
+    def work() -> None:
+        from proxrl.training import run
+        from proxrl.training.progress import display_for_terminal
 
-    run.train(config, folder, display_for_terminal())
-    _print_finished(folder)
+        run.train(config, folder, display_for_terminal())
+        _print_finished(folder)
+
+    return work
 
 
 @dataclass(frozen=True)
@@ -70,27 +78,29 @@ class ResumeOptions:
     config: Annotated[RunConfig, tyro.conf.arg(name="")]
 
 
-def resume(arguments: list[str]) -> None:
+def resume(arguments: list[str]) -> Work:
     """continue a run, or extend it: proxrl resume RUN --steps 2_000_000"""
     from proxrl.training.folder import RunFolder
 
     if not arguments or arguments[0].startswith("-"):
         if not {"-h", "--help"} & set(arguments):
             raise UserError("say which run folder to resume, first: proxrl resume RUN")
-        print(
+        return lambda: print(
             "usage: proxrl resume RUN [--steps N] [--evaluation.* V] [--logging.* V]\n\n"
             + " ".join((ResumeOptions.__doc__ or "").split())
         )
-        return
     folder, rest = Path(arguments[0]), arguments[1:]
     default = ResumeOptions(RunFolder(folder).config())
-    options = _parse(ResumeOptions, rest, f"proxrl resume {folder}", default)
+    options = _parse_settings(ResumeOptions, rest, f"proxrl resume {folder}", default)
 
-    from proxrl.training import run
-    from proxrl.training.progress import display_for_terminal
+    def work() -> None:
+        from proxrl.training import run
+        from proxrl.training.progress import display_for_terminal
 
-    run.resume(folder, options.config, display_for_terminal())
-    _print_finished(folder)
+        run.resume(folder, options.config, display_for_terminal())
+        _print_finished(folder)
+
+    return work
 
 
 @dataclass(frozen=True)
@@ -105,16 +115,19 @@ class EvalOptions:
     """Probability of a random action; default: the run's evaluation.epsilon."""
 
 
-def evaluate(arguments: list[str]) -> None:
+def evaluate(arguments: list[str]) -> Work:
     """score a run: proxrl eval RUN --episodes 30"""
     options = _parse(EvalOptions, arguments, "proxrl eval")
     if options.episodes < 1:
         raise UserError(f"--episodes {options.episodes} cannot be: it must be at least 1")
     _check_epsilon(options.epsilon)
 
-    from proxrl.training.view import evaluate_run
+    def work() -> None:
+        from proxrl.training.view import evaluate_run
 
-    evaluate_run(options.run, options.episodes, options.epsilon)
+        evaluate_run(options.run, options.episodes, options.epsilon)
+
+    return work
 
 
 @dataclass(frozen=True)
@@ -131,16 +144,19 @@ class PlayOptions:
     """Agent steps after which the film is cut."""
 
 
-def play(arguments: list[str]) -> None:
+def play(arguments: list[str]) -> Work:
     """film an episode: proxrl play RUN"""
     options = _parse(PlayOptions, arguments, "proxrl play")
     if options.max_steps < 1:
         raise UserError(f"--max-steps {options.max_steps} cannot be: it must be at least 1")
     _check_epsilon(options.epsilon)
 
-    from proxrl.training.view import film_run
+    def work() -> None:
+        from proxrl.training.view import film_run
 
-    film_run(options.run, options.out, options.epsilon, options.max_steps)
+        film_run(options.run, options.out, options.epsilon, options.max_steps)
+
+    return work
 
 
 @dataclass(frozen=True)
@@ -151,30 +167,39 @@ class RunsOptions:
     """Folder to look in, at any depth."""
 
 
-def runs(arguments: list[str]) -> None:
+def runs(arguments: list[str]) -> Work:
     """list runs: proxrl runs DIR"""
     options = _parse(RunsOptions, arguments, "proxrl runs")
 
-    from proxrl.training.view import list_runs
+    def work() -> None:
+        from proxrl.training.view import list_runs
 
-    list_runs(options.folder)
+        list_runs(options.folder)
+
+    return work
 
 
-def report(arguments: list[str]) -> None:
+def report(arguments: list[str]) -> Work:
     """figures, numbers and one page from run folders: proxrl report DIR"""
     from proxrl.report.command import ReportOptions, make_report
 
     options = _parse(ReportOptions, arguments, "proxrl report")
-    page, summary = make_report(
-        options.folder,
-        options.out,
-        options.baselines,
-        options.steps,
-        options.resamples,
-        say=lambda line: print(f"proxrl: {line}", file=sys.stderr),
-    )
-    print("\n".join(summary))
-    print(f"wrote {page} (open it in a browser), {page.parent}/scores.csv, {page.parent}/figures/")
+
+    def work() -> None:
+        page, summary = make_report(
+            options.folder,
+            options.out,
+            options.baselines,
+            options.steps,
+            options.resamples,
+            say=lambda line: print(f"proxrl: {line}", file=sys.stderr),
+        )
+        print("\n".join(summary))
+        print(
+            f"wrote {page} (open it in a browser), {page.parent}/scores.csv, {page.parent}/figures/"
+        )
+
+    return work
 
 
 @dataclass(frozen=True)
@@ -182,27 +207,32 @@ class PresetsOptions:
     """List presets, and show where they differ."""
 
 
-def list_presets(arguments: list[str]) -> None:
+def list_presets(arguments: list[str]) -> Work:
     """list presets and where they differ"""
     _parse(PresetsOptions, arguments, "proxrl presets")
     from proxrl.suites.show import show_presets
 
-    show_presets()
+    return show_presets
 
 
-def plan(arguments: list[str]) -> None:
+def plan(arguments: list[str]) -> Work:
     """the tabular twin, PMPI: the paper's Figure 1, or its theorems checked (--theory)"""
     from proxrl.planning import command
 
-    command.run(_parse(command.PlanOptions, arguments, "proxrl plan"))
+    options = _parse(command.PlanOptions, arguments, "proxrl plan")
+
+    def work() -> None:
+        command.run(options)
+
+    return work
 
 
-def study(arguments: list[str]) -> None:
+def study(arguments: list[str]) -> Work:
     """every run of a figure as one command, resumable: proxrl study main --scale session"""
     from proxrl.studies import command
 
-    flags = (tyro.conf.FlagCreatePairsOff,)
-    command.run(_parse(command.StudyOptions, arguments, "proxrl study", conf=flags))
+    options = _parse(command.StudyOptions, arguments, "proxrl study")
+    return lambda: command.run(options)
 
 
 @dataclass(frozen=True)
@@ -219,16 +249,19 @@ class DemoOptions:
     """Where the two runs and the picture go; run it again to continue."""
 
 
-def demo(arguments: list[str]) -> None:
+def demo(arguments: list[str]) -> Work:
     """DQN and DQN Pro side by side on MinAtar, about five minutes"""
     options = _parse(DemoOptions, arguments, "proxrl demo")
 
-    from proxrl.studies.demo import run_demo
+    def work() -> None:
+        from proxrl.studies.demo import run_demo
 
-    run_demo(options.game, options.steps, options.seed, options.folder)
+        run_demo(options.game, options.steps, options.seed, options.folder)
+
+    return work
 
 
-COMMANDS: dict[str, Callable[[list[str]], None]] = {
+COMMANDS: dict[str, Callable[[list[str]], Work]] = {
     "demo": demo,
     "train": train,
     "resume": resume,
@@ -250,7 +283,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without lines and dashes
     try:
-        _dispatch(arguments)
+        parse(arguments)()
     except UserError as error:
         _leave(f"proxrl: {error}", 2)
     except RunFailed as error:
@@ -266,23 +299,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
 # ----------------------------------------------------------------------------------------- details
 
 
-def _dispatch(arguments: list[str]) -> None:
+def parse(arguments: list[str]) -> Work:
+    """What a line asks for, not done yet; a `UserError` if it asks for nothing that there is."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        lines = [f"  {name:<9} {command.__doc__}" for name, command in COMMANDS.items()]
-        print(
-            "usage: proxrl COMMAND [OPTIONS]\n\nProximal deep reinforcement learning: DQN Pro "
-            "and friends.\n\n" + "\n".join(lines) + "\n\n`proxrl COMMAND --help` says more."
-        )
-        return
+        return _print_help
     if arguments[0] == "--version":
-        from proxrl import __version__
-
-        print(f"proxrl {__version__}")
-        return
+        return _print_version
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         raise UserError(f"unknown command {name}: choose from {', '.join(COMMANDS)}")
-    COMMANDS[name](rest)
+    return COMMANDS[name](rest)
+
+
+def _print_help() -> None:
+    lines = [f"  {name:<9} {command.__doc__}" for name, command in COMMANDS.items()]
+    print(
+        "usage: proxrl COMMAND [OPTIONS]\n\nProximal deep reinforcement learning: DQN Pro "
+        "and friends.\n\n" + "\n".join(lines) + "\n\n`proxrl COMMAND --help` says more."
+    )
+
+
+def _print_version() -> None:
+    from proxrl import __version__
+
+    print(f"proxrl {__version__}")
 
 
 def default_folder(config: RunConfig) -> Path:
@@ -310,14 +350,32 @@ def _value_of(option: str, arguments: list[str]) -> str | None:
     return None
 
 
+def _parse_settings(
+    kind: type[Options], arguments: list[str], program: str, default: Any
+) -> Options:
+    """Options with a `RunConfig`: its switches take True or False, or stand alone for True."""
+    switches = {
+        path.replace("_", "-")
+        for path, value in flatten(default.config).items()
+        if isinstance(value, bool)
+    }
+    explicit: list[str] = []
+    for argument, following in pairwise([*arguments, "--"]):
+        explicit.append(argument)
+        is_switch = argument.removeprefix("--").replace("_", "-") in switches
+        if argument.startswith("--") and is_switch and following.startswith("-"):
+            explicit.append("True")
+    return _parse(kind, explicit, program, default, (tyro.conf.FlagConversionOff,))
+
+
 def _parse(
     kind: type[Options],
     arguments: list[str],
     program: str,
     default: Any = None,
-    conf: tuple[Any, ...] = (tyro.conf.FlagConversionOff,),
+    conf: tuple[Any, ...] = (tyro.conf.FlagCreatePairsOff,),
 ) -> Options:
-    """Options by tyro; what it finds wrong becomes one line."""
+    """Options by tyro, its booleans bare flags; what it finds wrong becomes one line."""
     words: dict[str, Any] = {} if default is None else {"default": default}
     complaint = io.StringIO()
     try:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+from benchmarks.intervals import STATISTICS, coverage
 from proxrl.report import statistics
 from proxrl.report.statistics import Resampled, resample, whole
 from tests.report.rliable_reference import THRESHOLDS, tables
@@ -115,13 +116,14 @@ def test_improvement_of_resamples_does_not_depend_on_the_chunks(
 
 @pytest.mark.parametrize("name", ["base", "pro", "few"])
 def test_rliable_agrees(name: str) -> None:
-    """Values to rounding; intervals to what two different sets of resamples can differ by."""
+    """Values to rounding; percentiles to what two different sets of resamples can differ by. The
+    report's intervals are others, see below."""
     scores = tables()[name]
     sample, once = drawn(scores), whole(scores)
     low, high = np.array(RLIABLE[name]["intervals"])
     for at, function in enumerate(FUNCTIONS):
         assert function(once)[0] == pytest.approx(RLIABLE[name]["values"][at], abs=1e-6)
-        ours = statistics.interval(function(sample))
+        ours = statistics.percentiles(function(sample))
         width = high[at] - low[at]
         assert width > 0
         assert np.array(ours) == pytest.approx([low[at], high[at]], abs=0.04 * width)
@@ -133,18 +135,18 @@ def test_rliable_agrees_on_improvement_and_profiles() -> None:
     chance = statistics.improvement(whole(both["pro"]), whole(both["base"]))[0]
     assert chance == pytest.approx(RLIABLE["improvement"]["value"], abs=1e-9)
     low, high = RLIABLE["improvement"]["interval"]
-    ours = statistics.interval(statistics.improvement(one, other))
+    ours = statistics.percentiles(statistics.improvement(one, other))
     assert np.array(ours) == pytest.approx([low, high], abs=0.08 * (high - low))
     grid = np.array(THRESHOLDS)
     profile = statistics.performance_profile(whole(both["pro"]), grid)[0]
     assert profile == pytest.approx(RLIABLE["profile"]["value"], abs=1e-6)
-    band = np.array(statistics.interval(statistics.performance_profile(one, grid)))
+    band = np.array(statistics.percentiles(statistics.performance_profile(one, grid)))
     assert band == pytest.approx(np.array(RLIABLE["profile"]["band"]), abs=0.011)
 
 
 def test_one_run_a_game_has_no_interval() -> None:
     sample = drawn(np.array([[1.0, 2.0, 3.0]]), 10)
-    found = statistics.estimate(2.0, statistics.mean(sample), sample.repeated)
+    found = statistics.estimate(2.0, statistics.mean(sample), sample)
     assert found.value == 2.0
     assert not found.has_interval
     assert drawn(np.array([[1.0, 2.0], [2.0, 3.0]]), 10).repeated
@@ -162,15 +164,110 @@ def test_the_same_generator_gives_the_same_resamples() -> None:
     assert (drawn(scores, 20).counts != other.counts).any()
 
 
-def test_intervals_cover_the_truth_about_as_often_as_they_say() -> None:
-    """A simulation: 20 games, 10 runs each, the mean of a normal distribution."""
-    generator = np.random.default_rng(5)
-    hits = 0
-    for _ in range(200):
-        sample = resample(generator.normal(0.0, 1.0, (10, 20)), 400, generator)
-        low, high = statistics.interval(statistics.mean(sample))
-        hits += bool(low <= 0.0 <= high)
-    assert 0.86 <= hits / 200 <= 0.99  # percentile intervals of ten runs are a little narrow
+# --------------------------------------------------------------------------------------- intervals
+
+
+def test_of_one_game_the_interval_is_students() -> None:
+    scores = np.array([[1.0], [2.0], [4.0], [4.5]])
+    sample = drawn(scores, 100_000)
+    found = statistics.estimate(scores.mean(), statistics.mean(sample), sample)
+    expected = stats.t.interval(0.95, 3, scores.mean(), stats.sem(scores[:, 0]))
+    assert (found.low, found.high) == pytest.approx(expected, abs=0.02)
+    assert statistics.spread(statistics.mean(sample), sample).freedom == pytest.approx(3.0)
+
+
+def test_of_two_samples_the_interval_is_welchs() -> None:
+    """Runs are not paired: any order of the second sample's, and any number of them."""
+    one, other = np.array([[1.0], [2.0], [4.0]]), np.array([[0.5], [0.6], [0.1], [0.3], [1.0]])
+    drawn_one, drawn_other = drawn(one, 100_000), resample(other, 100_000, np.random.default_rng(1))
+    many = statistics.mean(drawn_one) - statistics.mean(drawn_other)
+    found = statistics.estimate(one.mean() - other.mean(), many, drawn_one, drawn_other)
+    welch = stats.ttest_ind(one[:, 0], other[:, 0], equal_var=False).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((welch.low, welch.high), abs=0.05)
+
+
+def test_games_weigh_by_their_share_in_the_variance() -> None:
+    """Two games, of 4 and of 2 runs: Satterthwaite's degrees of freedom, written out."""
+    scores = np.array([[0.0, 10.0], [1.0, 13.0], [2.0, NAN], [5.0, NAN]])
+    sample = drawn(scores, 100_000)
+    first, second = np.var([0, 1, 2, 5], ddof=1) / 4, np.var([10, 13], ddof=1) / 2
+    found = statistics.spread(statistics.mean(sample), sample)
+    freedom = (first + second) ** 2 / (first**2 / 3 + second**2 / 1)
+    assert found.freedom == pytest.approx(freedom, rel=0.02)
+    assert found.error == pytest.approx(math.sqrt(first + second) / 2, rel=0.02)
+
+
+def test_the_influence_of_a_median_is_that_of_the_middle_game() -> None:
+    """Games far apart: the median is the middle one's mean, with its two degrees of freedom."""
+    scores = np.array([[0.0, 10.0, 30.0], [2.0, 11.0, 34.0], [1.0, 15.0, 33.0]])
+    sample = drawn(scores, 20_000)
+    found = statistics.spread(statistics.median(sample), sample)
+    assert found.freedom == pytest.approx(2.0, abs=0.01)
+    assert found.error == pytest.approx(stats.sem(scores[:, 1]), rel=0.02)
+
+
+def test_a_long_tail_makes_the_interval_longer_on_its_side() -> None:
+    scores = np.array([[0.0], [0.1], [0.2], [0.3], [2.0]])
+    for sign in (1.0, -1.0):
+        sample = drawn(sign * scores)
+        many, value = statistics.mean(sample), sign * scores.mean()
+        plain = statistics.estimate(value, many, sample)
+        tailed = statistics.estimate(value, many, sample, tails=True)
+        up, down = tailed.high - plain.high, plain.low - tailed.low
+        assert (up > 0.1 and down < 0.01) if sign > 0 else (down > 0.1 and up < 0.01)
+
+
+def test_several_statistics_at_once_have_the_intervals_they_have_alone() -> None:
+    sample = drawn(tables()["base"], 500)
+    grid = np.array(THRESHOLDS)
+    many = statistics.performance_profile(sample, grid)
+    value = statistics.performance_profile(whole(tables()["base"]), grid)[0]
+    low, high = statistics.interval(value, many, sample, tails=True)
+    assert low.shape == high.shape == grid.shape
+    for at in range(len(grid)):
+        alone = statistics.interval(value[at], many[:, at], sample, tails=True)
+        assert (low[at], high[at]) == pytest.approx(alone)
+
+
+def test_runs_that_all_agree_have_an_interval_of_no_width() -> None:
+    sample = drawn(np.full((3, 2), 5.0), 100)
+    found = statistics.estimate(5.0, statistics.mean(sample), sample, tails=True)
+    assert (found.low, found.high) == (5.0, 5.0)
+
+
+def test_three_runs_against_three_decide_nothing_however_they_rank() -> None:
+    """Without a difference, one ranking of 20 has all of one agent's runs before the other's."""
+    one, other = np.array([[1.0], [2.0], [4.0]]), np.array([[0.0], [0.9], [0.5]])
+    found = statistics.improvement_estimate(drawn(one), drawn(other))
+    assert (found.value, found.high) == (1.0, 1.0)
+    assert found.low == pytest.approx(0.025 ** (1 / 3))  # three independent pairs, all won
+    back = statistics.improvement_estimate(drawn(other), drawn(one))
+    assert (back.value, back.low, back.high) == pytest.approx((0.0, 0.0, 1.0 - found.low))
+    nearly = statistics.improvement_estimate(drawn(one), drawn(np.array([[0.0], [1.5], [0.5]])))
+    assert (nearly.value, nearly.low, nearly.high) == pytest.approx((8 / 9, 0.5, 1.0))
+    more = statistics.improvement_estimate(drawn(np.tile(one, 4)), drawn(np.tile(other, 4)))
+    assert more.low == pytest.approx(0.025 ** (1 / 12))  # in four games it is no chance
+
+
+def test_an_interval_ends_where_the_statistic_does() -> None:
+    sample = drawn(np.array([[0.1], [0.9], [0.95]]))
+    found = statistics.estimate(0.65, statistics.mean(sample), sample, within=(0.0, 1.0))
+    assert (found.low, found.high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("scores", "games"), [("normal", 5), ("exponential", 26)])
+def test_intervals_hold_where_percentiles_do_not(scores: str, games: int) -> None:
+    """The small version of benchmarks.intervals: three seeds, 300 studies, so that a share of 0.95
+    has a standard error of 0.013. No share may be lower than 0.91; the percentiles' nearly all
+    are."""
+    found = coverage(scores, seeds=3, games=games, studies=300, resamples=300)
+    ours, percentiles = ({name: pair[at] for name, pair in found.items()} for at in (0, 1))
+    assert set(ours) == set(STATISTICS)
+    assert {name: share for name, share in ours.items() if share < 0.91} == {}
+    assert np.mean(list(ours.values())) == pytest.approx(0.96, abs=0.02)
+    for name in ("IQM", "median", "mean", "Δ IQM", "Δ mean"):
+        assert percentiles[name] < 0.91
+        assert 1 - ours[name] < 0.8 * (1 - percentiles[name])
 
 
 def test_median_curve_by_hand_with_a_run_that_ends_early() -> None:

@@ -27,7 +27,7 @@ def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
         drawn = _resampled(block, there.scores)
         middle = statistics.median_curve(part, low, span, there.counts)[0]
         below, above = statistics.interval(
-            statistics.median_curve(part, low, span, drawn.counts), drawn.repeated
+            middle, statistics.median_curve(part, low, span, drawn.counts), drawn, tails=True
         )
         whole = ~np.isnan(part).all(axis=0).any(axis=0)  # points that every game has reached
         middle, below, above = (np.where(whole, y, np.nan) for y in (middle, below, above))
@@ -43,7 +43,7 @@ def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
     single = len(study.games) == 1
     caption = (
         f"{'Mean' if single else 'Median over games of the mean'} {study.scale.unit} "
-        "(compare the paper's Figure 4, left); bands: 95% bootstrap intervals over runs."
+        "(compare the paper's Figure 4, left); bands: 95% intervals over runs."
         f"{'' if single else ' A line is drawn as far as all of its games have got.'}"
     )
     if baselines:

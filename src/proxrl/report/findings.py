@@ -15,8 +15,8 @@ from proxrl.types import Array
 
 RESAMPLES = 10_000
 CURVE_RESAMPLES = 1_000  # for the band of the median curve
-FEW_RUNS = 10  # fewer make bootstrap intervals too narrow to decide anything
-FEW_RUNS_OF_A_GAME = 3  # so do fewer than this in any one game
+FEW_RUNS = 10  # fewer decide nothing, whatever their intervals
+FEW_RUNS_OF_A_GAME = 3  # nor do fewer than this in any one game: docs/report.md begins with three
 METRICS = ("median", "IQM", "mean", "optimality gap")
 
 
@@ -52,7 +52,6 @@ class Comparison:
     base_iqm: Estimate
     difference: Estimate  # of the interquartile means
     median_difference: Estimate
-    chance_ahead: float  # share of resamples in which pro's IQM is the higher
     improvement: Estimate  # probability of, over all common games
     improvement_games: int
     runs: int  # finished ones of the series that has fewer, on those games
@@ -135,7 +134,7 @@ def _aggregate(study: Study, block: Block, resamples: int) -> Aggregate | None:
     if study.scale.kind == "raw":
         del functions["optimality gap"]  # a raw return has no optimum to fall short of
     metrics = {
-        name: statistics.estimate(function(once)[0], function(drawn), drawn.repeated)
+        name: statistics.estimate(function(once)[0], function(drawn), drawn, tails=name != "IQM")
         for name, function in functions.items()
     }
     return Aggregate(block, len(games), int(drawn.runs.sum()), int(drawn.runs.min()), metrics)
@@ -171,36 +170,32 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
         return None
     scaled = np.flatnonzero(both & study.scale.known)
     one, other = (sample(study, block, common, resamples, scaled=False) for block in (pro, base))
-    repeated = one.repeated and other.repeated
-    first, second = statistics.whole(one.scores), statistics.whole(other.scores)
-    chance = statistics.estimate(
-        statistics.improvement(first, second)[0], statistics.improvement(one, other), repeated
-    )
+    chance = statistics.improvement_estimate(one, other)
     ahead, behind = statistics.game_means(one), statistics.game_means(other)
     wins = statistics.estimate(
         float(np.mean(pro.mean_final[common] > base.mean_final[common])),
         np.asarray((ahead > behind).mean(axis=1)),
-        repeated,
+        one,
+        other,
+        within=(0.0, 1.0),
     )
     nothing = Estimate(math.nan, math.nan, math.nan)
-    iqms, difference, medians, share = [nothing, nothing], nothing, nothing, math.nan
+    iqms, difference, medians = [nothing, nothing], nothing, nothing
     if len(scaled):
         drawn = [sample(study, block, scaled, resamples, scaled=True) for block in (pro, base)]
         once = [statistics.whole(part.scores) for part in drawn]
         many = [statistics.interquartile_mean(part) for part in drawn]
         real = [float(statistics.interquartile_mean(part)[0]) for part in once]
         iqms = [
-            statistics.estimate(value, values, part.repeated)
+            statistics.estimate(value, values, part)
             for value, values, part in zip(real, many, drawn, strict=True)
         ]
-        repeated = all(part.repeated for part in drawn)
-        difference = statistics.estimate(real[0] - real[1], many[0] - many[1], repeated)
+        difference = statistics.estimate(real[0] - real[1], many[0] - many[1], *drawn)
         medians = statistics.estimate(
             float(statistics.median(once[0])[0] - statistics.median(once[1])[0]),
             statistics.median(drawn[0]) - statistics.median(drawn[1]),
-            repeated,
+            *drawn,
         )
-        share = float(np.mean(many[0] > many[1])) if repeated else math.nan
     return Comparison(
         pro,
         base,
@@ -209,7 +204,6 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
         iqms[1],
         difference,
         medians,
-        share,
         chance,
         len(common),
         int(min(one.runs.sum(), other.runs.sum())),
@@ -236,11 +230,9 @@ def sync_ratio_estimate(
         generator = np.random.default_rng([2, zlib.crc32(block.name.encode())])
         drawn.append(statistics.resample(logs, resamples, generator))
         real.append(statistics.mean(statistics.whole(logs))[0])
-    found = statistics.estimate(
-        math.exp(real[0] - real[1]),
-        np.exp(statistics.mean(drawn[0]) - statistics.mean(drawn[1])),
-        all(part.repeated for part in drawn),
-    )
+    logs_apart = statistics.mean(drawn[0]) - statistics.mean(drawn[1])
+    apart = statistics.estimate(real[0] - real[1], logs_apart, *drawn)
+    found = Estimate(*np.exp([apart.value, apart.low, apart.high]).tolist())
     runs = [part.runs for part in drawn]
     return found, int(min(one.sum() for one in runs)), int(min(one.min() for one in runs))
 

@@ -78,7 +78,9 @@ def read_runs(root: Path) -> list[Run]:
         raise UserError(f"{root} is not a folder: say a folder of runs")
     runs = [read_run(path, root) for path in _run_folders(root)]
     if not runs:
-        raise UserError(f"{root} holds no runs: train one with `proxrl train dqn-pro --env ...`")
+        raise UserError(
+            f"{root} holds no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
+        )
     if not any(run.usable for run in runs):
         first = next((run for run in runs if run.note), runs[0])
         raise UserError(

@@ -31,8 +31,8 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
     games = {one.games for one in findings.aggregates}
     over = f"{min(games)}" + (f" to {max(games)}" if len(games) > 1 else "")
     caption = (
-        f"Final {study.scale.unit} over {over} game{'s' * (games != {1})}, with 95% stratified "
-        "bootstrap intervals. IQM: mean of the middle half of all runs."
+        f"Final {study.scale.unit} over {over} game{'s' * (games != {1})}, with 95% "
+        "intervals over runs. IQM: mean of the middle half of all runs."
     )
     if "optimality gap" in names:
         caption += " Optimality gap: mean shortfall from 1, lower is better."
@@ -116,8 +116,7 @@ def improvement(findings: Findings) -> Plot | None:
         "improvement",
         "Probability of improvement",
         "Probability that a run of the first beats a run of the second in the same game, averaged "
-        "over games, ties counting half; 95% stratified bootstrap intervals. One half: no "
-        "difference.",
+        "over games, ties counting half; 95% intervals over runs. One half: no difference.",
         "intervals",
         (Panel("", tuple(lines)),),
         "P(X > Y)",
@@ -141,13 +140,14 @@ def profiles(findings: Findings) -> Plot | None:
     lines = []
     for series, drawn in parts:
         share = statistics.performance_profile(statistics.whole(drawn.scores), grid)[0]
-        low, high = statistics.interval(statistics.performance_profile(drawn, grid), drawn.repeated)
+        many = statistics.performance_profile(drawn, grid)
+        low, high = np.clip(statistics.interval(share, many, drawn, tails=True), 0.0, 1.0)
         lines.append(series_line(series, grid, share, low, high))
     return Plot(
         "profiles",
         "Performance profiles",
         f"Share of runs with a final {study.scale.unit} above τ, every game counting alike; bands: "
-        "pointwise 95% bootstrap intervals. Higher is better.",
+        "pointwise 95% intervals over runs. Higher is better.",
         "lines",
         (Panel("", tuple(lines)),),
         f"{study.scale.unit} τ",
@@ -214,7 +214,7 @@ def score_against_c(findings: Findings) -> Plot | None:
         "score_against_c",
         "Score against c",
         f"Interquartile mean of the final {study.scale.unit} for each proximal coefficient "
-        "(compare the paper's Figure 2); bars: 95% bootstrap intervals.",
+        "(compare the paper's Figure 2); bars: 95% intervals over runs.",
         "lines",
         (Panel("", tuple(lines)),),
         "proximal coefficient c",

@@ -1,22 +1,33 @@
-"""Aggregates over games with stratified bootstrap intervals: one shape, runs x games.
+"""Aggregates over games with intervals that hold for few runs: one shape, runs x games.
 
 A missing run is NaN: games may have different numbers of runs. A resample draws, game by game, as
 many runs as the game has, with replacement (Agarwal et al. 2021). It is kept as *counts*, how often
 each run was drawn, [resamples, runs, games], so that every statistic of all resamples is one matrix
 product: also the interquartile mean, whose sorting is done once.
 
-Intervals are percentiles of the resampled statistic, 95%. There is none (NaN) if any game has but
-one run.
+An interval says where the statistic of infinitely many runs of the same games lies, 95%. The
+resampled statistic's percentiles are too narrow for that when runs are few. Instead, with T the
+statistic and T* the resampled one,
+
+    T -+ t(freedom) error,    error = sd(T*) x sqrt(n/(n-1)),    freedom by Satterthwaite (1946)
+
+where games weigh by their share in T*'s variance. `python -m benchmarks.intervals` measures how
+often that holds. There is no interval (NaN) if any game has but one run.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 
 from proxrl.types import Array
 
 LEVEL = 0.95
 CHUNK = 2**24  # elements of the largest intermediate array
+MOST_SKEW = 2.0  # an exponential distribution's; few runs may seem to have more
+NOTHING = 1e-12  # share of the variance of a game that has none
+EVERYWHERE = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -170,19 +181,125 @@ def nanmedian(values: Array) -> Array:
 # --------------------------------------------------------------------------------------- intervals
 
 
-def interval(resampled: Array, repeated: bool = True) -> tuple[Array, Array]:
-    """Percentile interval over the first axis; NaN if nothing was repeated."""
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """How far a statistic of other seeds may lie; each array has the statistic's shape."""
+
+    error: Array  # standard error
+    freedom: Array  # degrees of freedom of that standard error
+    skewness: Array  # of the statistic's distribution
+
+    @property
+    def reach(self) -> Array:
+        """Half the width of a 95% interval, in standard errors: Student's t."""
+        return np.asarray(stdtrit(self.freedom, 0.5 + LEVEL / 2))
+
+
+def spread(resampled: Array, *samples: Resampled) -> Spread:
+    """From a statistic of resamples, [resamples, ...], and the samples that it was computed from.
+
+    The covariance of the statistic with a run's count is the influence of that run (the
+    infinitesimal jackknife of Efron 2014); its squares, summed over the runs of a game, are the
+    share of the variance that is due to the game. All of them are one matrix product.
+    """
+    number, shape = len(resampled), resampled.shape[1:]
+    flat = resampled.reshape(number, -1)
+    scale = flat.std(axis=0)  # [statistics]
+    centred = (flat - flat.mean(axis=0)) / np.where(scale > 0, scale, 1.0)
+    plain = unbiased = squares = thirds = np.zeros(len(scale))
+    for sample in samples:
+        runs = sample.runs  # [games]
+        influence = centred.T @ sample.counts.reshape(number, -1) / number
+        influence = influence.reshape(-1, *sample.scores.shape)  # [statistics, runs, games]
+        # finitely many resamples: what independent numbers would give on average is taken away
+        share = np.maximum((influence**2).sum(axis=1) - (runs - 1) / number, 0.0) + NOTHING
+        variance = share * runs / (runs - 1)
+        plain = plain + share.sum(axis=1)
+        unbiased = unbiased + variance.sum(axis=1)
+        squares = squares + (variance**2 / (runs - 1)).sum(axis=1)
+        third = (influence**3).sum(axis=1) * runs**2 / ((runs - 1) * np.maximum(runs - 2, 1))
+        thirds = thirds + third.sum(axis=1)
+    return Spread(
+        (scale * np.sqrt(unbiased / plain)).reshape(shape),
+        (unbiased**2 / squares).reshape(shape),
+        np.clip(thirds / unbiased**1.5, -MOST_SKEW, MOST_SKEW).reshape(shape),
+    )
+
+
+def interval(
+    value: Array, resampled: Array, *samples: Resampled, tails: bool = False
+) -> tuple[Array, Array]:
+    """95% interval of a statistic, [...], from that of resamples, [resamples, ...]; NaN if a game
+    has but one run.
+
+    `tails` is for statistics that follow the tails of the scores, as means and medians of means
+    do: longer by Johnson's (1978) correction on the side of the long tail, and around both the
+    value and the mean of the resamples (which differ for a median). Statistics that cut the tails
+    off, or in which those of two samples oppose each other, need it not.
+    """
+    value = np.asarray(value, np.float64)
+    if not all(sample.repeated for sample in samples):
+        nothing = np.full_like(value, np.nan)
+        return nothing, nothing
+    found = spread(resampled, *samples)
+    low = high = value
+    below = above = found.reach
+    if tails:
+        centre = resampled.mean(axis=0)
+        low, high = np.minimum(value, centre), np.maximum(value, centre)
+        tail = found.skewness * (1.0 + 2.0 * found.reach**2) / 6.0
+        below, above = below + np.maximum(-tail, 0.0), above + np.maximum(tail, 0.0)
+    return low - found.error * below, high + found.error * above
+
+
+def estimate(
+    value: float,
+    resampled: Array,
+    *samples: Resampled,
+    tails: bool = False,
+    within: tuple[float, float] = EVERYWHERE,
+) -> Estimate:
+    """A value with its interval, which is cut off where the statistic's range ends."""
+    low, high = interval(np.asarray(value), resampled, *samples, tails=tails)
+    return Estimate(float(value), *(float(np.clip(end, *within)) for end in (low, high)))
+
+
+def improvement_interval(
+    value: Array, resampled: Array, one: Resampled, other: Resampled
+) -> tuple[Array, Array]:
+    """95% interval of the probability of improvement.
+
+    Where nearly all runs of few beat the others, hardly any resample differs. So 1/2 is in the
+    interval unless Mann and Whitney's test, over all games, rejects it too: without a difference
+    the variance in a game of n and m runs is (n + m + 1) / 12nm. And where all of them do, so do
+    min(n, m) independent pairs in each game, k in all: Clopper and Pearson's interval of k in k.
+    """
+    low, high = interval(value, resampled, one, other)
+    n, m = one.runs, other.runs
+    tail = (1.0 - LEVEL) / 2.0
+    error = np.sqrt(((n + m + 1) / (12 * n * m)).sum()) / len(n)
+    reach = stdtrit(max(int((n + m - 2).sum()), 1), 1.0 - tail) * error
+    undecided = np.abs(value - 0.5) <= reach
+    least = tail ** (1.0 / np.minimum(n, m).sum())
+    low = np.where(undecided, np.minimum(low, 0.5), low)
+    low = np.where(value > 1.0 - NOTHING, np.minimum(low, least), low)
+    high = np.where(undecided, np.maximum(high, 0.5), high)
+    high = np.where(value < NOTHING, np.maximum(high, 1.0 - least), high)
+    return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def improvement_estimate(one: Resampled, other: Resampled) -> Estimate:
+    """The probability of improvement of the scores themselves, with its interval."""
+    value = improvement(whole(one.scores), whole(other.scores))[0]
+    low, high = improvement_interval(value, improvement(one, other), one, other)
+    return Estimate(float(value), float(low), float(high))
+
+
+def percentiles(resampled: Array) -> tuple[Array, Array]:
+    """The percentile bootstrap's interval, rliable's: too narrow for few runs, here to compare."""
     tail = 50.0 * (1.0 - LEVEL)
     low, high = np.percentile(resampled, [tail, 100.0 - tail], axis=0)
-    if not repeated:
-        low, high = np.full_like(low, np.nan), np.full_like(high, np.nan)
     return low, high
-
-
-def estimate(value: float, resampled: Array, repeated: bool = True) -> Estimate:
-    """A value with the interval of its resamples."""
-    low, high = interval(resampled, repeated)
-    return Estimate(float(value), float(low), float(high))
 
 
 def standard_error(values: Array) -> Array:

@@ -60,8 +60,9 @@ def method(study: Study) -> str:
     """How the numbers of the summary were obtained."""
     window = final_window_steps(study.budget_steps)
     text = (
-        "In brackets: 95% stratified bootstrap intervals over runs. A run's final score is the "
-        f"mean of its evaluation episodes in the last {window:,.0f} agent steps"
+        "In brackets: 95% intervals over runs (Student's t with the standard error of a stratified "
+        "bootstrap; runs are not paired by seed). A run's final score is the mean of its "
+        f"evaluation episodes in the last {window:,.0f} agent steps"
     )
     if int(study.protocol["evaluation.period_steps"]) > window:
         text += ", or of its last evaluation if that was earlier"
@@ -216,8 +217,8 @@ def _few_runs(findings: Findings) -> list[str]:
     runs, fewest = min(one.runs for one in few), min(one.fewest for one in few)
     return [
         f"Intervals here rest on {_count(runs, 'run')} a series, {fewest} in the game that has "
-        f"fewest; with fewer than {FEW_RUNS} a series or {FEW_RUNS_OF_A_GAME} a game the bootstrap "
-        "makes them too narrow, and nothing is decided by them."
+        f"fewest; with fewer than {FEW_RUNS} a series or {FEW_RUNS_OF_A_GAME} a game nothing is "
+        "decided by them."
     ]
 
 

@@ -1,0 +1,237 @@
+"""Every command that the documentation or the program prints is one that the program takes, and
+every Python example runs.
+
+Lines of `proxrl` go through the real parser (`cli.parse`), which does all but the work. `make`
+targets and modules behind `python -m` must exist. Capitals in a line stand for the reader's own:
+RUN is a run folder, DIR a folder, and so on.
+"""
+
+import ast
+import importlib.util
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxrl import cli, presets
+from proxrl.studies.definition import BUILT_IN, load
+from proxrl.studies.expand import expand, scale_of
+from tests.report.synthetic import write_run
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCES = sorted((ROOT / "src" / "proxrl").rglob("*.py"))
+DATA = sorted(
+    path
+    for ending in ("*.toml", "*.csv", "*.html")
+    for path in (ROOT / "src" / "proxrl").rglob(ending)
+)
+READERS_OWN = {
+    "PRESET": "dqn",
+    "ID": "CartPole-v1",
+    "COMMAND": "plan",
+    "NAME": "main",
+    "STUDY": "main",
+    "SCALE": "smoke",
+}
+PROGRAMS = ("proxrl", "make", "python -m")
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+# ------------------------------------------------------------------------------ what is printed
+
+
+def in_page(path: Path) -> Iterator[str]:
+    """Lines of shell blocks, indented lines, and code within the text."""
+    text = path.read_text(encoding="utf-8")
+    for kind, block in BLOCK.findall(text):
+        if kind == "sh":
+            yield from (line for line in block.splitlines() if line.strip())
+    text = BLOCK.sub("", text)
+    yield from (line for line in re.findall(r"^    (\S.*)$", text, re.MULTILINE))
+    yield from (" ".join(code.split()) for code in re.findall(r"`([^`]+)`", text))
+
+
+def in_source(path: Path) -> Iterator[str]:
+    """Commands in any string, f-strings with an example in place of each value."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    inside = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in ast.walk(node)
+        if part is not node
+    }
+    for node in ast.walk(tree):
+        if id(node) in inside:
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield from in_string(node.value)
+        elif isinstance(node, ast.JoinedStr):
+            text = ""
+            for part in node.values:
+                text += part.value if isinstance(part, ast.Constant) else example(part, text)  # type: ignore[operator]
+            yield from in_string(text)
+
+
+def example(value: ast.expr, before: str) -> str:
+    assert isinstance(value, ast.FormattedValue)
+    if before.endswith("proxrl "):
+        return ast.unparse(value)  # its version, and no command
+    if re.search(r"--(steps|episodes) $", before):
+        return "1000"
+    return "dqn" if ast.unparse(value.value) == "agent" else "RUN"
+
+
+def in_string(text: str) -> Iterator[str]:
+    """A command ends with its backtick, its line, or what cannot be part of it."""
+    names = "|".join(cli.COMMANDS)
+    for found in re.finditer(rf"(?<![\w/.-])proxrl ({names}|--\w+)\b[^`;()\n'\"<]*", text):
+        yield found.group().strip(" ,.:")
+
+
+def printed() -> dict[str, str]:
+    """Command -> where it stands first."""
+    found: dict[str, str] = {}
+    for path in PAGES:
+        for line in in_page(path):
+            for start in PROGRAMS:
+                if re.match(rf"(OMP_NUM_THREADS=\d )?{start} ", line):
+                    found.setdefault(line, path.name)
+    for path in SOURCES:
+        for line in in_source(path):
+            found.setdefault(line, path.name)
+    for path in DATA:
+        for code in re.findall(r"`(proxrl [^`]+)`", path.read_text(encoding="utf-8")):
+            found.setdefault(code, path.name)
+    for line in re.findall(r"^\t@?\$\(BIN\)/(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE):
+        found.setdefault(line, "Makefile")
+    return found
+
+
+PRINTED = printed()
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the lines name: a run, and the study that docs/studies.md writes."""
+    folder = tmp_path_factory.mktemp("place")
+    write_run(folder / "RUN", presets.make("dqn", "CartPole-v1", steps=10_000), lambda step: [1.0])
+    studies = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    toml = next(block for kind, block in BLOCK.findall(studies) if kind == "toml")
+    (folder / "my_study.toml").write_text(toml, encoding="utf-8")
+    return folder
+
+
+def test_the_collection_has_what_it_should() -> None:
+    for command, where in (
+        ("proxrl plan --theory", "planning.md"),
+        ("proxrl eval RUN --episodes 30", "README.md"),
+        ("proxrl report RUN --steps 1000", "words.py"),
+        ("python -m pytest -n 2", "Makefile"),
+    ):
+        assert PRINTED[command] == where
+    assert any(line.startswith("python -m benchmarks.intervals") for line in PRINTED)
+    assert len(PRINTED) > 50
+
+
+@pytest.mark.parametrize(
+    "line", [pytest.param(line, id=f"{where}: {line}") for line, where in PRINTED.items()]
+)
+def test_a_printed_command_is_one_that_there_is(
+    line: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    words = shlex.split(line, comments=True)
+    if words[0].startswith("OMP_NUM_THREADS="):
+        del words[0]
+    assert "..." not in words, "cannot be run as printed"
+    if words[0] == "make":
+        assert set(words[1:]) <= TARGETS
+    elif words[0] in ("python", "python3.11"):
+        assert importlib.util.find_spec(words[2]) is not None
+    else:
+        check_proxrl([READERS_OWN.get(word, word) for word in words[1:]])
+
+
+def check_proxrl(arguments: list[str]) -> None:
+    if arguments in (["train"], ["resume"], ["eval"], ["play"], ["report"]):
+        return  # the name of a command that there is
+    if any(word.startswith("[") for word in arguments):
+        return  # usage, which has brackets around what may be left out
+    if arguments[0] == "train" and len(arguments) == 2:
+        arguments.append("--help")  # the message to which the program adds it
+    code = None
+    try:
+        cli.parse(arguments)
+    except SystemExit as left:  # after --help
+        code = left.code
+    assert not code
+    if arguments[0] == "study" and len(arguments) > 1 and not arguments[1].startswith("-"):
+        definition = load(arguments[1])
+        scale = arguments[arguments.index("--scale") + 1] if "--scale" in arguments else None
+        if definition.plan is None and scale is not None:
+            assert expand(definition, scale_of(definition, scale), Path("study"))
+
+
+def test_bare_and_explicit_switches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A setting's switch may stand alone; an option of a command always does."""
+    seen = []
+    monkeypatch.setattr(cli, "validated", lambda config: seen.append(config) or config)
+    line = ["train", "dqn", "--env", "CartPole-v1"]
+    for words in (
+        ["--network.dueling"],
+        ["--network.dueling", "True"],
+        ["--network.dueling", "--seed", "0"],
+    ):
+        cli.parse([*line, *words])
+    assert all(config.network.dueling for config in seen)
+    cli.parse([*line, "--logging.tensorboard", "False"])
+    assert not seen[-1].logging.tensorboard
+
+
+def test_the_help_of_every_command_names_its_options(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("demo", "eval", "play", "runs", "report", "presets", "plan", "study"):
+        with pytest.raises(SystemExit) as left:
+            cli.parse([command, "--help"])
+        assert left.value.code == 0
+    assert "--theory" in capsys.readouterr().out
+
+
+def test_every_study_that_comes_along_is_a_study() -> None:
+    assert all(tomllib.loads(path.read_text()) for path in DATA if path.suffix == ".toml")
+    assert {path.stem for path in DATA if path.parent.name == "data"} >= set(BUILT_IN)
+
+
+# ------------------------------------------------------------------------------- Python examples
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/planning.md", "docs/drop-in.md"])
+def test_python_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page one after the other, in one namespace; training is cut short."""
+    pytest.importorskip("stable_baselines3")
+    pytest.importorskip("tianshou")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    make = presets.make
+    short = {
+        "replay.warmup_steps": 128,
+        "evaluation.period_steps": 200,
+        "evaluation.episodes": 1,
+    }
+
+    def shortened(agent: str, env: str, changes=None, **top):  # type: ignore[no-untyped-def]
+        return make(agent, env, {**short, **(changes or {})}, **{**top, "steps": 200})
+
+    monkeypatch.setattr(presets, "make", shortened)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = [block for kind, block in BLOCK.findall(text) if kind == "python"]
+    assert blocks
+    names: dict[str, object] = {"__name__": page}
+    for block in blocks:
+        code = re.sub(r"\.learn\([\d_]+\)", ".learn(200)", block)
+        exec(compile(code, page, "exec"), names)
