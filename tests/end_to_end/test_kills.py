@@ -3,9 +3,8 @@
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,12 @@ from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps
 from proxrl.training.folder import RunFolder
 from proxrl.training.run import resume, train
 from proxrl.types import ObservationSpec
+from tests.conftest import Once
 from tests.end_to_end.runs import (
-    ROOT,
     Listener,
     assert_long_enough,
     assert_same_bits,
+    begin,
     live,
     newest,
 )
@@ -35,19 +35,19 @@ KILLS = [
 ]
 
 
+WholeRun = Callable[[str], Path]
+
+
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Runs that were never killed, each trained once."""
-    return {}
+def whole_run(once: Once) -> WholeRun:
+    """By name, a run that was never killed, trained once by a new interpreter."""
 
+    def train_whole(folder: Path) -> None:
+        finished = begin(folder.name.removeprefix("undisturbed-"), folder / "run", "finish")
+        _, stderr = finished.communicate()
+        assert finished.returncode == 0, stderr
 
-def whole_run(name: str, undisturbed: dict[str, Path], factory: pytest.TempPathFactory) -> Path:
-    if name not in undisturbed:
-        folder = factory.mktemp("undisturbed") / name
-        finished = live(name, folder, "finish")
-        assert finished.returncode == 0, finished.stderr
-        undisturbed[name] = folder
-    return undisturbed[name]
+    return lambda name: once(f"undisturbed-{name}", train_whole) / "run"
 
 
 def spec_of(name: str) -> ObservationSpec:
@@ -56,14 +56,9 @@ def spec_of(name: str) -> ObservationSpec:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_five_kills_and_the_same_bits(
-    name: str,
-    tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_five_kills_and_the_same_bits(name: str, tmp_path: Path, whole_run: WholeRun) -> None:
     config, spec = SCENARIOS[name], spec_of(name)
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     assert_long_enough(config, whole, spec)
     folder = tmp_path / "killed"
     for fault in KILLS:
@@ -78,14 +73,13 @@ def test_five_kills_and_the_same_bits(
 def test_a_damaged_newest_checkpoint_is_noticed_and_the_one_before_it_used(
     damage: str,
     tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    whole_run: WholeRun,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """The worst moment: just before the next checkpoint is due, after the ring has wrapped."""
     name = "cartpole"
     config = SCENARIOS[name]
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     folder = tmp_path / "damaged"
     just_before = 14 * config.checkpoint.period_steps - 1
     assert live(name, folder, "advance", str(just_before + 1)).returncode == -signal.SIGKILL
@@ -107,8 +101,7 @@ def test_a_damaged_newest_checkpoint_is_noticed_and_the_one_before_it_used(
 
 def test_a_damaged_last_checkpoint_is_trained_again_and_not_called_finished(
     tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    whole_run: WholeRun,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -126,7 +119,7 @@ def test_a_damaged_last_checkpoint_is_trained_again_and_not_called_finished(
     agent = resume(folder)
     assert agent.step == config.steps
     assert "does not match its checksum: using the one before it" in capsys.readouterr().err
-    assert_same_bits(config, whole_run(name, undisturbed, tmp_path_factory), folder, spec_of(name))
+    assert_same_bits(config, whole_run(name), folder, spec_of(name))
 
 
 OWN_BATCH = {"proximal.rule": "values", "proximal.c": 1.0, "proximal.own_batch": True}
@@ -197,14 +190,12 @@ def test_same_seed_same_bits_and_other_seeds_differ(tmp_path: Path) -> None:
 def test_a_signal_saves_and_says_how_to_go_on(
     number: signal.Signals,
     tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    whole_run: WholeRun,
 ) -> None:
     name = "cartpole"
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     folder = tmp_path / "stopped"
-    command = [sys.executable, "-m", "tests.end_to_end.victim", name, str(folder), "finish"]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = begin(name, folder, "finish")
     while not (folder / "metrics.jsonl").exists() or not (folder / "metrics.jsonl").stat().st_size:
         time.sleep(0.01)
         assert process.poll() is None
@@ -219,11 +210,10 @@ def test_a_signal_saves_and_says_how_to_go_on(
 
 def test_ctrl_c_inside_an_evaluation_saves_from_before_it(
     tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    whole_run: WholeRun,
 ) -> None:
     name = "cartpole"
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     folder = tmp_path / "interrupted"
     stopped = live(name, folder, "interrupt", "2")
     assert stopped.returncode == 130
@@ -235,20 +225,14 @@ def test_ctrl_c_inside_an_evaluation_saves_from_before_it(
 
 @pytest.mark.faults
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_fifty_kills_at_any_moment(
-    name: str,
-    tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_fifty_kills_at_any_moment(name: str, tmp_path: Path, whole_run: WholeRun) -> None:
     """SIGKILL from outside, whenever: progress is only what checkpoints hold."""
     config, chance = SCENARIOS[name], random.Random(0)
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     folder = tmp_path / "killed"
-    command = [sys.executable, "-m", "tests.end_to_end.victim", name, str(folder), "finish"]
     kills = 0
     while kills < 50:
-        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        process = begin(name, folder, "finish")
         begun = RunFolder(folder)
         while process.poll() is None and not begun.is_locked():
             time.sleep(0.01)
