@@ -4,7 +4,6 @@ import random
 import shutil
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps
 from proxrl.training.folder import RunFolder
 from proxrl.training.run import resume, train
 from proxrl.types import ObservationSpec
-from tests.conftest import Once
+from tests.end_to_end.conftest import WholeRun
 from tests.end_to_end.runs import (
     Listener,
     assert_long_enough,
@@ -33,21 +32,6 @@ KILLS = [
     ("evaluate", "2"),  # inside an evaluation
     ("rename", "4"),  # written, not yet renamed
 ]
-
-
-WholeRun = Callable[[str], Path]
-
-
-@pytest.fixture(scope="session")
-def whole_run(once: Once) -> WholeRun:
-    """By name, a run that was never killed, trained once by a new interpreter."""
-
-    def train_whole(folder: Path) -> None:
-        finished = begin(folder.name.removeprefix("undisturbed-"), folder / "run", "finish")
-        _, stderr = finished.communicate()
-        assert finished.returncode == 0, stderr
-
-    return lambda name: once(f"undisturbed-{name}", train_whole) / "run"
 
 
 def spec_of(name: str) -> ObservationSpec:
@@ -137,28 +121,28 @@ def test_every_saved_generator_matters(
 ) -> None:
     """The mutation that shows the kill test bites: leave one generator out of what is restored."""
     changes, generators = GENERATORS[name]
-    config = SCENARIOS[name].override({"steps": 900, "evaluation.episodes": 1, **changes})
+    config = SCENARIOS[name].override({"steps": 450, "evaluation.episodes": 1, **changes})
     if generator == "acting":  # full Rainbow explores by noise: epsilon must be there to matter
         config = config.override({"exploration.final_epsilon": 0.5})
     train(config, tmp_path / "half")
     _, state = newest(tmp_path / "half")
     assert set(state["generators"]) == generators, "test every one of them"
     shutil.copytree(tmp_path / "half", tmp_path / "exact")
-    resume(tmp_path / "exact", {"steps": 1200})
+    resume(tmp_path / "exact", {"steps": 600})
 
     shutil.copytree(tmp_path / "half", tmp_path / "mutant")
     original = RunFolder.newest_checkpoint
 
     def forgetful(self: RunFolder, *arguments: object, **words: object) -> object:
         found = original(self, *arguments, **words)  # type: ignore[arg-type]
-        if found is not None and found[1]["step"] == 900:
+        if found is not None and found[1]["step"] == 450:
             import numpy as np
 
             found[1]["generators"][generator] = np.random.default_rng(0).bit_generator.state
         return found
 
     monkeypatch.setattr(RunFolder, "newest_checkpoint", forgetful)
-    resume(tmp_path / "mutant", {"steps": 1200})
+    resume(tmp_path / "mutant", {"steps": 600})
     exact, mutant = newest(tmp_path / "exact")[0], newest(tmp_path / "mutant")[0]
     assert any(exact[name].tobytes() != mutant[name].tobytes() for name in exact)
 

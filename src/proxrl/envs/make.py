@@ -66,7 +66,7 @@ def _known(env: str) -> None:
             _import_provider(provider)
     ids = [name for name in gymnasium.registry if not _is_old_atari(name)]
     game = _game(env)
-    same = [name for name in ids if game and _game(name) == game]
+    same = sorted(name for name in ids if game and _game(name) == game)
     hint = f"; did you mean {' or '.join(same[:3])}?" if same else did_you_mean(env, ids, most=3)
     raise UserError(f"unknown environment {env}{hint or '; see `gymnasium.pprint_registry()`'}")
 
