@@ -110,7 +110,9 @@ def _server() -> socket.socket:
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         command = [sys.executable, "-m", "tests.forking", str(its.fileno())]
-        server = subprocess.Popen(command, cwd=ROOT, pass_fds=[its.fileno()])
+        server = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[its.fileno()]
+        )
 
     def end() -> None:
         mine.close()
@@ -132,15 +134,15 @@ def serve(requests: socket.socket) -> None:
     gc.freeze()  # pages that the collector does not write to stay shared
     while True:
         request, files, _, _ = socket.recv_fds(requests, LARGEST_REQUEST, 4)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         if not request:
             return
         if os.fork() == 0:
             _keep(json.loads(request), *files)
         for file in files:
             os.close(file)
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
 
 
 def _modules_of_proxrl() -> list[str]:
@@ -178,7 +180,7 @@ def _become(args: list[str], env: dict[str, str] | None) -> NoReturn:
     code = 1
     try:
         gc.enable()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _reset_signals()
         if env is not None:
             os.environ.clear()
             os.environ.update(env)
@@ -202,6 +204,14 @@ def _become(args: list[str], env: dict[str, str] | None) -> NoReturn:
             atexit._run_exitfuncs()
             sys.stdout.flush()
         os._exit(code & 0xFF)
+
+
+def _reset_signals() -> None:
+    """What exec does to the parent's handlers, and Python to SIGINT."""
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _open_standard_streams() -> None:

@@ -30,7 +30,7 @@ def test_a_killed_and_resumed_fork_has_the_bits_of_a_killed_and_resumed_interpre
 
 
 PROBE = """
-import atexit, json, os, subprocess, sys, threading, time
+import atexit, json, os, signal, subprocess, sys, threading, time
 
 if sys.argv[1] == "late":
     threading.Thread(target=lambda: (time.sleep(0.2), print("a thread is waited for"))).start()
@@ -42,6 +42,7 @@ if sys.argv[1] == "raise":
     raise ZeroDivisionError("an error")
 if sys.argv[1] == "parent":
     print("once, and not again by the child")
+    signal.signal(signal.SIGTERM, lambda *_: None)
     words = [sys.executable, "-m", "probe", "child"]
     child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                              env={"ONLY": "this"}, cwd="sub", start_new_session=True)
@@ -57,6 +58,7 @@ if sys.argv[1] == "child":
         "folder": os.path.basename(os.getcwd()), "environment": environment,
         "size": len(os.environ) < 5, "heard": sys.stdin.read(), "path": sys.path[0] == os.getcwd(),
         "files": sorted(os.listdir("/proc/self/fd"))[:3], "name": __name__, "argv": sys.argv[1:],
+        "terminates": signal.getsignal(signal.SIGTERM) is signal.SIG_DFL,
         "threads": threading.active_count(), "main": sys.modules["__main__"].__file__[-8:],
     }))
     sys.exit(3)
