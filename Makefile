@@ -22,13 +22,13 @@ demo: install  ## DQN and DQN Pro side by side on MinAtar, then a report: about 
 	@$(BIN)/proxrl demo
 
 test: install  ## the fast suite
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: install  ## real learning, three seeds each, and all 64 switches: hours on 2 cores
 	@$(BIN)/python -m pytest -m slow
 
 test-faults: install  ## 50 random kills in each of five settings: ten minutes
-	@$(BIN)/python -m pytest -n 2 -m faults
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m faults
 
 browser:  ## Chromium for the tests of the report's page (Debian, as root; skipped elsewhere)
 	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
@@ -42,7 +42,7 @@ check: install  ## format, lint, types, tests: what CI runs
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m mypy
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 format: install  ## format the code and apply safe lint fixes
 	@$(BIN)/python -m ruff check --fix --quiet . || true

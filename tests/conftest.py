@@ -1,7 +1,13 @@
 """What every test process needs, before anything else is imported."""
 
+import fcntl
 import os
+import shutil
 import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 # One thread of torch each: tests run side by side, and small networks gain nothing from more.
 # Child processes inherit it.
@@ -10,3 +16,25 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Started in the background, a shell has SIGINT ignored, and children would inherit that too: tests
 # that interrupt them need it to mean something.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+Once = Callable[[str, Callable[[Path], None]], Path]
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """`once(name, make)`: the folder that `make` filled, once for all workers of pytest-xdist."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def made(name: str, make: Callable[[Path], None]) -> Path:
+        folder, done = shared / name, shared / f"{name}.done"
+        with open(shared / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not done.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # what a failed attempt left
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return made

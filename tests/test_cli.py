@@ -11,6 +11,7 @@ import pytest
 
 from proxrl import cli
 from proxrl.training.folder import RunFolder
+from tests import forking
 
 CARTPOLE = ["train", "dqn-pro", "--env", "CartPole-v1"]
 MISTAKES = [
@@ -101,6 +102,7 @@ def test_a_missing_extra_names_the_install_command(
 
 
 def proxrl(*arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
+    """The command line in a new interpreter."""
     return subprocess.run(
         [sys.executable, "-m", "proxrl", *arguments],
         cwd=cwd,
@@ -144,15 +146,17 @@ def tiny(spec, actions, hidden):
     assert "memory" in done.stderr
     assert "step 200 (100%)" in done.stderr
     assert "finished: run" in done.stdout
-    again = proxrl(
-        "train", "dqn-pro", "--env", "my_lab:LabPole-v0", "--folder", "run", cwd=tmp_path
+    again = forking.run(
+        "proxrl",
+        *("train", "dqn-pro", "--env", "my_lab:LabPole-v0", "--folder", "run"),
+        cwd=tmp_path,
     )
     assert again.returncode == 2
     assert "proxrl resume run" in again.stderr
-    longer = proxrl("resume", "run", "--steps", "3_00", cwd=tmp_path)
+    longer = forking.run("proxrl", "resume", "run", "--steps", "3_00", cwd=tmp_path)
     assert longer.returncode == 0, longer.stderr
     assert "step 300 (100%)" in longer.stderr
-    other = proxrl("resume", "run", "--seed", "5", "--proximal.c", "3", cwd=tmp_path)
+    other = forking.run("proxrl", "resume", "run", "--seed", "5", "--proximal.c", "3", cwd=tmp_path)
     assert other.returncode == 2
     assert "seed, proximal.c cannot change" in other.stderr
 
@@ -168,10 +172,8 @@ def test_presets_shows_where_they_differ(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_ctrl_c_in_the_demo_saves_both_runs_and_it_goes_on(tmp_path: Path) -> None:
     """As a terminal does it: SIGINT to the whole foreground group."""
-    command = [sys.executable, "-m", "proxrl", "demo", "--steps", "60000", "--folder", "demo"]
-    process = subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    words = ("demo", "--steps", "60000", "--folder", "demo")
+    process = forking.start("proxrl", *words, cwd=tmp_path, start_new_session=True)
     runs = [tmp_path / "demo" / agent for agent in ("dqn", "dqn-pro")]
     while not all((run / "metrics.jsonl").exists() and _size(run) for run in runs):
         time.sleep(0.05)
@@ -190,7 +192,8 @@ def _size(run: Path) -> int:
 
 
 def test_the_demo_compares_draws_and_goes_on_where_it_was(tmp_path: Path) -> None:
-    done = proxrl("demo", "--steps", "4000", "--folder", "demo", cwd=tmp_path)
+    words = ("demo", "--steps", "4000", "--folder", "demo")
+    done = forking.run("proxrl", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "target-network updates" in done.stdout
     assert (tmp_path / "demo" / "comparison.png").read_bytes().startswith(b"\x89PNG")
@@ -198,6 +201,6 @@ def test_the_demo_compares_draws_and_goes_on_where_it_was(tmp_path: Path) -> Non
     assert "report, open it in a browser: demo/report/index.html" in done.stdout
     assert (tmp_path / "demo" / "report" / "index.html").exists()
     before = (tmp_path / "demo" / "dqn" / "metrics.jsonl").read_bytes()
-    again = proxrl("demo", "--steps", "4000", "--folder", "demo", cwd=tmp_path)
+    again = forking.run("proxrl", *words, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     assert (tmp_path / "demo" / "dqn" / "metrics.jsonl").read_bytes() == before

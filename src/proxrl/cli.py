@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 import tyro
 
-from proxrl.config import RunConfig, validated
+from proxrl.config import RunConfig, flatten, validated
 from proxrl.errors import RunFailed, UserError
 from proxrl.suites import BUILT_IN, presets
 

@@ -14,14 +14,25 @@ from proxrl.replay.log import ring_sizes
 from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps, read
 from proxrl.training.folder import RunFolder
 from proxrl.types import Array, ObservationSpec
+from tests import forking
 
-ROOT = Path(__file__).parents[2]
+VICTIM = "tests.end_to_end.victim"
 
 
 def live(name: str, folder: Path, *fault: str) -> "subprocess.CompletedProcess[str]":
-    """Run a victim in a new process."""
-    command = [sys.executable, "-m", "tests.end_to_end.victim", name, str(folder), *fault]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    """Run a victim in a forked process."""
+    return forking.run(VICTIM, name, str(folder), *fault, cwd=forking.ROOT)
+
+
+def begin(name: str, folder: Path, *fault: str) -> "subprocess.Popen[str]":
+    """Start a victim in a new interpreter."""
+    return subprocess.Popen(
+        [sys.executable, "-m", VICTIM, name, str(folder), *fault],
+        cwd=forking.ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 class Listener:

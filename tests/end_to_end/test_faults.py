@@ -12,6 +12,7 @@ from proxrl.envs import make
 from proxrl.errors import RunFailed, UserError
 from proxrl.training.folder import RunFolder
 from proxrl.training.run import resume, train
+from tests.end_to_end.conftest import WholeRun
 from tests.end_to_end.runs import Listener, assert_same_bits, live, newest
 from tests.end_to_end.victim import SCENARIOS, SMALL
 
@@ -57,7 +58,7 @@ def test_a_disk_that_fills_up_after_the_preflight_ends_with_one_line(
 
 
 def test_a_disk_full_during_a_checkpoint_keeps_the_one_before(
-    small_disk: Path, tmp_path: Path
+    small_disk: Path, whole_run: WholeRun
 ) -> None:
     """... and with room again the run goes on to the same bits."""
     config = SCENARIOS["cartpole"]
@@ -71,9 +72,8 @@ def test_a_disk_full_during_a_checkpoint_keeps_the_one_before(
     assert newest(folder)[1]["step"] == 600
     filler.unlink()
     assert live("cartpole", folder, "finish").returncode == 0
-    assert live("cartpole", tmp_path / "whole", "finish").returncode == 0
     spec = make(config.env, config.protocol).observation
-    assert_same_bits(config, tmp_path / "whole", folder, spec)
+    assert_same_bits(config, whole_run("cartpole"), folder, spec)
 
 
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -3,8 +3,6 @@
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,11 +13,12 @@ from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps
 from proxrl.training.folder import RunFolder
 from proxrl.training.run import resume, train
 from proxrl.types import ObservationSpec
+from tests.end_to_end.conftest import WholeRun
 from tests.end_to_end.runs import (
-    ROOT,
     Listener,
     assert_long_enough,
     assert_same_bits,
+    begin,
     live,
     newest,
 )
@@ -35,35 +34,15 @@ KILLS = [
 ]
 
 
-@pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Runs that were never killed, each trained once."""
-    return {}
-
-
-def whole_run(name: str, undisturbed: dict[str, Path], factory: pytest.TempPathFactory) -> Path:
-    if name not in undisturbed:
-        folder = factory.mktemp("undisturbed") / name
-        finished = live(name, folder, "finish")
-        assert finished.returncode == 0, finished.stderr
-        undisturbed[name] = folder
-    return undisturbed[name]
-
-
 def spec_of(name: str) -> ObservationSpec:
     config = SCENARIOS[name]
     return make(config.env, config.protocol).observation
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_five_kills_and_the_same_bits(
-    name: str,
-    tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_five_kills_and_the_same_bits(name: str, tmp_path: Path, whole_run: WholeRun) -> None:
     config, spec = SCENARIOS[name], spec_of(name)
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     assert_long_enough(config, whole, spec)
     folder = tmp_path / "killed"
     for fault in KILLS:
@@ -78,14 +57,13 @@ def test_five_kills_and_the_same_bits(
 def test_a_damaged_newest_checkpoint_is_noticed_and_the_one_before_it_used(
     damage: str,
     tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    whole_run: WholeRun,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """The worst moment: just before the next checkpoint is due, after the ring has wrapped."""
     name = "cartpole"
     config = SCENARIOS[name]
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     folder = tmp_path / "damaged"
     just_before = 14 * config.checkpoint.period_steps - 1
     assert live(name, folder, "advance", str(just_before + 1)).returncode == -signal.SIGKILL
@@ -107,8 +85,7 @@ def test_a_damaged_newest_checkpoint_is_noticed_and_the_one_before_it_used(
 
 def test_a_damaged_last_checkpoint_is_trained_again_and_not_called_finished(
     tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    whole_run: WholeRun,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -126,7 +103,7 @@ def test_a_damaged_last_checkpoint_is_trained_again_and_not_called_finished(
     agent = resume(folder)
     assert agent.step == config.steps
     assert "does not match its checksum: using the one before it" in capsys.readouterr().err
-    assert_same_bits(config, whole_run(name, undisturbed, tmp_path_factory), folder, spec_of(name))
+    assert_same_bits(config, whole_run(name), folder, spec_of(name))
 
 
 OWN_BATCH = {"proximal.rule": "values", "proximal.c": 1.0, "proximal.own_batch": True}
@@ -144,28 +121,28 @@ def test_every_saved_generator_matters(
 ) -> None:
     """The mutation that shows the kill test bites: leave one generator out of what is restored."""
     changes, generators = GENERATORS[name]
-    config = SCENARIOS[name].override({"steps": 900, "evaluation.episodes": 1, **changes})
+    config = SCENARIOS[name].override({"steps": 450, "evaluation.episodes": 1, **changes})
     if generator == "acting":  # full Rainbow explores by noise: epsilon must be there to matter
         config = config.override({"exploration.final_epsilon": 0.5})
     train(config, tmp_path / "half")
     _, state = newest(tmp_path / "half")
     assert set(state["generators"]) == generators, "test every one of them"
     shutil.copytree(tmp_path / "half", tmp_path / "exact")
-    resume(tmp_path / "exact", {"steps": 1200})
+    resume(tmp_path / "exact", {"steps": 600})
 
     shutil.copytree(tmp_path / "half", tmp_path / "mutant")
     original = RunFolder.newest_checkpoint
 
     def forgetful(self: RunFolder, *arguments: object, **words: object) -> object:
         found = original(self, *arguments, **words)  # type: ignore[arg-type]
-        if found is not None and found[1]["step"] == 900:
+        if found is not None and found[1]["step"] == 450:
             import numpy as np
 
             found[1]["generators"][generator] = np.random.default_rng(0).bit_generator.state
         return found
 
     monkeypatch.setattr(RunFolder, "newest_checkpoint", forgetful)
-    resume(tmp_path / "mutant", {"steps": 1200})
+    resume(tmp_path / "mutant", {"steps": 600})
     exact, mutant = newest(tmp_path / "exact")[0], newest(tmp_path / "mutant")[0]
     assert any(exact[name].tobytes() != mutant[name].tobytes() for name in exact)
 
@@ -197,14 +174,12 @@ def test_same_seed_same_bits_and_other_seeds_differ(tmp_path: Path) -> None:
 def test_a_signal_saves_and_says_how_to_go_on(
     number: signal.Signals,
     tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    whole_run: WholeRun,
 ) -> None:
     name = "cartpole"
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     folder = tmp_path / "stopped"
-    command = [sys.executable, "-m", "tests.end_to_end.victim", name, str(folder), "finish"]
-    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    process = begin(name, folder, "finish")
     while not (folder / "metrics.jsonl").exists() or not (folder / "metrics.jsonl").stat().st_size:
         time.sleep(0.01)
         assert process.poll() is None
@@ -219,11 +194,10 @@ def test_a_signal_saves_and_says_how_to_go_on(
 
 def test_ctrl_c_inside_an_evaluation_saves_from_before_it(
     tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
+    whole_run: WholeRun,
 ) -> None:
     name = "cartpole"
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     folder = tmp_path / "interrupted"
     stopped = live(name, folder, "interrupt", "2")
     assert stopped.returncode == 130
@@ -235,20 +209,14 @@ def test_ctrl_c_inside_an_evaluation_saves_from_before_it(
 
 @pytest.mark.faults
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_fifty_kills_at_any_moment(
-    name: str,
-    tmp_path: Path,
-    undisturbed: dict[str, Path],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_fifty_kills_at_any_moment(name: str, tmp_path: Path, whole_run: WholeRun) -> None:
     """SIGKILL from outside, whenever: progress is only what checkpoints hold."""
     config, chance = SCENARIOS[name], random.Random(0)
-    whole = whole_run(name, undisturbed, tmp_path_factory)
+    whole = whole_run(name)
     folder = tmp_path / "killed"
-    command = [sys.executable, "-m", "tests.end_to_end.victim", name, str(folder), "finish"]
     kills = 0
     while kills < 50:
-        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        process = begin(name, folder, "finish")
         begun = RunFolder(folder)
         while process.poll() is None and not begun.is_locked():
             time.sleep(0.01)

@@ -51,6 +51,7 @@ SCENARIOS: dict[str, RunConfig] = {
             **SMALL,
             "steps": 2400,
             "network.hidden": (32,),
+            "replay.batch_size": 4,
             "learner.update_period_steps": 4,
             "protocol.life_loss_terminal": True,
         },

@@ -70,7 +70,7 @@ def test_weights_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
 def test_exponent_zero_is_uniform_with_weights_of_exactly_one(tmp_path: Path, beta: float) -> None:
-    """Weights of batches of 16; chi-square over 20 transitions, 20,000 draws one at a time: below
+    """Weights of batches of 16; chi-square over 20 transitions, 4,000 draws one at a time: below
     the 99.9% point of 19 degrees, 43.8."""
     log = log_in(tmp_path, 20)
     play(log, [9, 9, 9])
@@ -80,11 +80,11 @@ def test_exponent_zero_is_uniform_with_weights_of_exactly_one(tmp_path: Path, be
         assert (batch.weights == 1.0).all()
         many.update(batch.indices, torch.rand(16) * 100)
     counts = np.zeros(20)
-    for _ in range(20_000):
+    for _ in range(4_000):
         batch = one.sample()
         counts[batch.indices - log.oldest] += 1
         one.update(batch.indices, torch.rand(1) * 100)
-    assert ((counts - 1000.0) ** 2 / 1000.0).sum() < 43.8
+    assert ((counts - 200.0) ** 2 / 200.0).sum() < 43.8
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,17 +1,23 @@
 """The undisturbed study, run once for all that compare with it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.studies.small import carry_out
+from tests.conftest import Once
+from tests.studies.small import execute
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the small study was run to its end, by `local`, in one go."""
-    home = tmp_path_factory.mktemp("whole")
-    done = carry_out(home)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (home / "said.txt").write_text(done.stdout + done.stderr)
-    return home
+def whole(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the small study was run to its end, by `local`, in one go, by new interpreters."""
+
+    def run(home: Path) -> None:
+        done = execute(home)
+        assert done.returncode == 0, done.stdout + done.stderr
+        (home / "said.txt").write_text(done.stdout + done.stderr)
+
+    mine = tmp_path_factory.mktemp("studies") / "whole"  # tests work in it
+    shutil.copytree(once("whole-study", run), mine)
+    return mine

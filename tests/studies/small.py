@@ -9,6 +9,7 @@ from pathlib import Path
 
 from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps, read
 from proxrl.training.folder import RunFolder
+from tests import forking
 
 STEPS = 3_000
 TEXT = f"""
@@ -42,27 +43,32 @@ protocol.max_episode_steps = 80
 RUNS = [f"{agent}/CartPole-v1/seed{seed}" for seed in (0, 1) for agent in ("dqn", "dqn-pro")]
 
 
-def command(home: Path, *options: str) -> list[str]:
+def command(home: Path, *options: str, name: str = "poles") -> list[str]:
     """The command line of the study in `home`, whose file is written if it is not there."""
     home.mkdir(parents=True, exist_ok=True)
-    if not (home / "poles.toml").exists():
-        (home / "poles.toml").write_text(TEXT)
-    return [sys.executable, "-m", "proxrl", "study", "poles.toml", "--scale", "tiny", *options]
+    if not (home / f"{name}.toml").exists():
+        (home / f"{name}.toml").write_text(TEXT)
+    return ["study", f"{name}.toml", "--scale", "tiny", *options]
 
 
-def begin(home: Path, *options: str) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        command(home, *options),
-        cwd=home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+def begin(home: Path, *options: str) -> forking.Process:
+    """Start the study; its processes are forked."""
+    return forking.start("proxrl", *command(home, *options), cwd=home, merge=True)
 
 
-def carry_out(home: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+def carry_out(home: Path, *options: str, name: str = "poles") -> "subprocess.CompletedProcess[str]":
+    """Run the study to its end; its processes are forked."""
+    return forking.run("proxrl", *command(home, *options, name=name), cwd=home)
+
+
+def execute(home: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run the study to its end; each of its processes is a new interpreter."""
     return subprocess.run(
-        command(home, *options), cwd=home, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "proxrl", *command(home, *options)],
+        cwd=home,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 
@@ -81,7 +87,7 @@ def pid_of(folder: Path) -> int:
     return int(about["pid"])
 
 
-def wait_until(happened: Callable[[], bool], process: "subprocess.Popen[str] | None") -> None:
+def wait_until(happened: Callable[[], bool], process: forking.Process | None) -> None:
     """Without a limit of its own; but not for something that can no longer happen."""
     while not happened():
         if process is not None and process.poll() is not None:

@@ -33,6 +33,8 @@ def cluster() -> Iterator[Any]:
     for limit in ("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "RAY_raylet_start_wait_time_s"):
         patience.setenv(limit, "600")  # a busy machine needs more than Ray's half minute
     patience.setenv("RAY_agent_register_timeout_ms", "600000")
+    patience.setenv("RAY_health_check_timeout_ms", "600000")  # a dead node refuses at once
+    patience.setenv("RAY_health_check_period_ms", "1000")
     patience.setenv("RAY_worker_niceness", "0")  # Ray's 15 starves beside other tests
     from ray.cluster_utils import Cluster
 

@@ -1,6 +1,5 @@
 """What a study will need, and what it refuses before anything is written."""
 
-import subprocess
 from collections import namedtuple
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from proxrl.studies.definition import load, parse
 from proxrl.studies.estimate import estimate, needs_of, require_disk
 from proxrl.studies.expand import expand
 from proxrl.training.folder import RunFolder
-from tests.studies.small import RUNS, TEXT, carry_out, command, run_folders
+from tests.studies.small import RUNS, TEXT, carry_out, run_folders
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
 
@@ -101,12 +100,10 @@ def test_a_config_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_run_that_cannot_be_copied_fails_alone(whole: Path) -> None:
-    (whole / "blocked.toml").write_text(TEXT)
     home = whole / "runs" / "blocked-tiny" / "dqn"
     home.mkdir(parents=True)
     (home / "CartPole-v1").touch()
-    words = [word.replace("poles", "blocked") for word in command(whole, "--seeds", "0")]
-    done = subprocess.run(words, cwd=whole, capture_output=True, text=True, check=False)
+    done = carry_out(whole, "--seeds", "0", name="blocked")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert "1 runs are the same as finished ones" in done.stdout

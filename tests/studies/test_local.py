@@ -3,7 +3,6 @@
 import fcntl
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from tests.studies.small import (
     assert_same_bits,
     begin,
     carry_out,
-    command,
     pid_of,
     run_folders,
     step_of,
@@ -51,8 +49,7 @@ def test_a_finished_run_of_another_study_is_taken_over_to_the_bit(
     """The same config under another name, in another study beside the first."""
     other = TEXT.replace("[variants.dqn]", "[variants.plain]")
     (whole / "others.toml").write_text(other)
-    words = [word.replace("poles", "others") for word in command(whole)]
-    done = subprocess.run(words, cwd=whole, capture_output=True, text=True, check=False)
+    done = carry_out(whole, name="others")
     assert done.returncode == 0, done.stderr
     assert "4 runs are the same as finished ones" in done.stdout
     mine = whole / "runs" / "others-tiny" / "plain" / "CartPole-v1" / "seed1"
@@ -167,12 +164,13 @@ def test_a_run_that_dies_below_python_is_reported_with_its_signal(tmp_path: Path
     (tmp_path / "abrupt.py").write_text(
         """
 import os
+import sys
 import gymnasium
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 
 class Abrupt(CartPoleEnv):
     def step(self, action):
-        if "proxrl.studies.worker" in open("/proc/self/cmdline").read():
+        if sys.argv[0].endswith("worker.py"):
             os.abort()
         return super().step(action)
 
@@ -225,9 +223,7 @@ def test_what_the_report_would_refuse_is_refused_before_anything_runs(tmp_path: 
 
 
 def test_a_dry_run_names_every_run_and_those_that_would_be_copied(whole: Path) -> None:
-    (whole / "again.toml").write_text(TEXT)
-    words = [word.replace("poles", "again") for word in command(whole, "--jobs", "16", "--dry-run")]
-    done = subprocess.run(words, cwd=whole, capture_output=True, text=True, check=False)
+    done = carry_out(whole, "--jobs", "16", "--dry-run", name="again")
     assert done.returncode == 0, done.stderr
     assert f"{RUNS[0]:<40} same as runs/" in done.stdout
     assert "4 runs (4 to be copied from the study beside it): 2 variants x 1 game x" in done.stdout

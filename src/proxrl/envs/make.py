@@ -87,7 +87,7 @@ def _require_known(env: str) -> None:
                 _import_of_suite(env, suite)
     ids = [name for name in gymnasium.registry if not _bypasses_its_suite(name)]
     game = _game(env)
-    same = [name for name in ids if game and _game(name) == game]
+    same = sorted(name for name in ids if game and _game(name) == game)
     hint = f"; did you mean {' or '.join(same[:3])}?" if same else did_you_mean(env, ids, most=3)
     raise UserError(f"unknown environment {env}{hint or '; see `gymnasium.pprint_registry()`'}")
 

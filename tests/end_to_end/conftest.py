@@ -1,0 +1,23 @@
+"""Undisturbed runs, each trained once for all that compare with it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Once
+from tests.end_to_end.runs import begin
+
+WholeRun = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def whole_run(once: Once) -> WholeRun:
+    """By name, a run that was never killed, trained once by a new interpreter."""
+
+    def train_whole(folder: Path) -> None:
+        finished = begin(folder.name.removeprefix("undisturbed-"), folder / "run", "finish")
+        _, stderr = finished.communicate()
+        assert finished.returncode == 0, stderr
+
+    return lambda name: once(f"undisturbed-{name}", train_whole) / "run"
