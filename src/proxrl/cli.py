@@ -191,8 +191,11 @@ def list_presets(arguments: list[str]) -> None:
     columns = {"atari": "ALE/*", "minatar": "MinAtar/*", "classic": "all others"}
     families = list(presets.FAMILIES.items())
     of = {
-        agent: [flatten(presets.make(agent, base.env)) for _, base in families]
-        for agent in presets.AGENTS
+        agent: [
+            flatten(presets.make(agent, base.env)) if family in settings else {}
+            for family, base in families
+        ]
+        for agent, settings in presets.AGENTS.items()
     }
     console = Console()
 
@@ -204,25 +207,30 @@ def list_presets(arguments: list[str]) -> None:
 
     def settings(agent: str, keep: Callable[[str], bool]) -> dict[str, list[str]]:
         return {
-            path: [_shown(column[path]) for column in of[agent]]
+            path: [_shown(column[path]) if column else "" for column in of[agent]]
             for path in of[agent][0]
             if path not in ("agent", "env", "proximal.c") and keep(path)
         }
 
     show(
         "presets: X and X-pro differ in proximal.c alone",
-        {agent: [f"c = {column['proximal.c']:g}" for column in of[agent]] for agent in of},
+        {
+            agent: [f"c = {column['proximal.c']:g}" if column else "" for column in of[agent]]
+            for agent in of
+        },
         "preset",
     )
     show(
         "dqn: settings that depend on the environment",
         settings("dqn", lambda path: len({str(column[path]) for column in of["dqn"]}) > 1),
     )
-    for agent, base in (("rainbow", "dqn"), ("rainbow-full", "rainbow")):
+    pairs = [("rainbow", "dqn"), ("rainbow-full", "rainbow")]
+    pairs += [("dqn-authors", "dqn"), ("rainbow-authors", "rainbow")]
+    for agent, base in pairs:
 
         def differs(path: str, agent: str = agent, base: str = base) -> bool:
-            pairs = zip(of[agent], of[base], strict=True)
-            return any(one[path] != other[path] for one, other in pairs)
+            columns = zip(of[agent], of[base], strict=True)
+            return any(one and one[path] != other[path] for one, other in columns)
 
         show(f"{agent}: where it differs from {base}", settings(agent, differs))
     console.print("every setting: proxrl train PRESET --env ID --help", highlight=False)

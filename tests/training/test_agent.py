@@ -183,12 +183,14 @@ def test_the_protocol_names_everything_a_score_depends_on() -> None:
         "returns": "evaluation, undiscounted, unclipped",
         "epsilon": 0.001,
         "episodes": 2,
+        "min_steps": 0,
         "sticky_actions": 0.25,
         "frame_skip": 4,
         "stack": 4,
         "max_episode_steps": 27_000,
         "life_loss_terminal": False,
         "trained_with_life_loss_terminal": False,
+        "trained_with_time_limit_terminal": False,
     }
 
 

@@ -3,7 +3,8 @@
 A preset is an agent in a family of environments (`atari`, `minatar`, `classic`). Within a family
 an agent and its `-pro` twin differ in one value: `proximal.c`.
 
-Atari is the paper's Table 1. MinAtar follows Dopamine's MinAtar settings (Ceron & Castro 2021),
+Atari is the paper's Table 1; `-authors` is what the authors' published code does where it differs
+(docs/fidelity.md, 42 to 50), for Atari only. MinAtar follows Dopamine's MinAtar settings (Ceron & Castro 2021),
 Rainbow's support apart (docs/fidelity.md, 23).
 c for MinAtar and classic control is chosen so that the pull per sync kappa is the paper's when its
 period counts agent steps: 1 for DQN Pro, 2.5 for Rainbow Pro. On MinAtar that is too strong for
@@ -38,7 +39,7 @@ ATARI = RunConfig(
         life_loss_terminal=False,
         clip_rewards=True,
     ),
-    network=NetworkConfig(kind="nature", hidden=(512,)),
+    network=NetworkConfig(kind="nature-same", hidden=(512,), initial_weights="xavier"),
     replay=ReplayConfig(capacity=200_000, warmup_steps=20_000, batch_size=64, n_step=1),
     learner=LearnerConfig(
         discount=0.99,
@@ -105,6 +106,7 @@ RAINBOW: Settings = {
         **_THREE_PARTS,
         "learner.learning_rate": 6.25e-5,
         "replay.capacity": 1_000_000,
+        "network.initial_weights": "fan_in",
     },
     "minatar": {**_THREE_PARTS, "head.v_min": -20.0, "head.v_max": 20.0},  # docs/fidelity.md, 23
     "classic": {**_THREE_PARTS, "head.v_min": -100.0, "head.v_max": 100.0},
@@ -121,6 +123,25 @@ _OTHER_PARTS = {
 FULL: Settings = {family: {**settings, **_OTHER_PARTS} for family, settings in RAINBOW.items()}
 
 
+# The authors' published code (amazon-research/fast-rl-with-slow-updates), Atari only. Its Rainbow is
+# configs/rainbow_our_first_paper.gin; for DQN there is no such file, so only what the code fixes.
+_AUTHORS = {
+    "protocol.time_limit_terminal": True,
+    "evaluation.period_steps": 250_000,
+    "evaluation.episodes": 1,
+    "evaluation.min_steps": 125_000,
+}
+DQN_AUTHORS: Settings = {"atari": {**_AUTHORS, "learner.loss": "huber"}}
+RAINBOW_AUTHORS: Settings = {
+    "atari": {
+        **RAINBOW["atari"],
+        **_AUTHORS,
+        "protocol.sticky_actions": 0.0,
+        "protocol.life_loss_terminal": True,
+    }
+}
+
+
 def _pro(base: Settings, **c: float) -> Settings:
     return {family: {**settings, "proximal.c": c[family]} for family, settings in base.items()}
 
@@ -132,6 +153,10 @@ AGENTS: dict[str, Settings] = {
     "rainbow-pro": _pro(RAINBOW, atari=0.05, minatar=0.25, classic=0.0256),
     "rainbow-full": FULL,
     "rainbow-full-pro": _pro(FULL, atari=0.05, minatar=0.25, classic=0.0256),
+    "dqn-authors": DQN_AUTHORS,
+    "dqn-authors-pro": _pro(DQN_AUTHORS, atari=0.2),
+    "rainbow-authors": RAINBOW_AUTHORS,
+    "rainbow-authors-pro": _pro(RAINBOW_AUTHORS, atari=0.05),
 }
 
 
@@ -151,5 +176,10 @@ def make(agent: str, env: str, overrides: dict[str, Any] | None = None, **top: A
     if agent not in AGENTS:
         raise UserError(f"unknown preset {agent!r}: choose from {', '.join(sorted(AGENTS))}")
     family = family_of(env)
+    if family not in AGENTS[agent]:
+        raise UserError(
+            f"preset {agent} is for Atari (ALE/...), not {env}: it is the configuration of the "
+            "authors' Atari experiments"
+        )
     config = replace(FAMILIES[family], agent=agent, env=env)
     return config.override({**AGENTS[agent][family], **top, **(overrides or {})})
