@@ -39,8 +39,8 @@ class NetworkConfig:
     """The function from states to action values."""
 
     kind: str = "auto"
-    """nature (Mnih et al.: no padding), nature-same (Dopamine's, the paper's: SAME padding), minatar,
-    mlp, auto (by the observation), a registered name or module:function."""
+    """nature (Mnih et al., no padding), nature-same (Dopamine's and the paper's, SAME padding),
+    minatar, mlp, auto (by the observation), a registered name or module:function."""
     hidden: tuple[int, ...] = (128, 128)
     """Units of each dense hidden layer."""
     initial_weights: Literal["torch", "xavier", "fan_in"] = "torch"

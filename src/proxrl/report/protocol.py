@@ -45,6 +45,7 @@ def cut(run: Run, steps: int) -> Run:
         episodes=run.episodes[keep],
         curves={name: values[keep] for name, values in run.curves.items()},
         protocols=tuple(item for item in run.protocols if item[0] <= steps),
+        training=run.training[run.training[:, 0] <= steps],
     )
 
 

@@ -4,7 +4,8 @@ A preset is an agent in a family of environments (`atari`, `minatar`, `classic`)
 an agent and its `-pro` twin differ in one value: `proximal.c`.
 
 Atari is the paper's Table 1; `-authors` is what the authors' published code does where it differs
-(docs/fidelity.md, 42 to 50), for Atari only. MinAtar follows Dopamine's MinAtar settings (Ceron & Castro 2021),
+(docs/fidelity.md, 42 to 50), for Atari only. MinAtar follows Dopamine's MinAtar settings (Ceron &
+Castro 2021),
 Rainbow's support apart (docs/fidelity.md, 23).
 c for MinAtar and classic control is chosen so that the pull per sync kappa is the paper's when its
 period counts agent steps: 1 for DQN Pro, 2.5 for Rainbow Pro. On MinAtar that is too strong for
@@ -123,8 +124,8 @@ _OTHER_PARTS = {
 FULL: Settings = {family: {**settings, **_OTHER_PARTS} for family, settings in RAINBOW.items()}
 
 
-# The authors' published code (amazon-research/fast-rl-with-slow-updates), Atari only. Its Rainbow is
-# configs/rainbow_our_first_paper.gin; for DQN there is no such file, so only what the code fixes.
+# The authors' published code (amazon-research/fast-rl-with-slow-updates), Atari only. Its Rainbow
+# is configs/rainbow_our_first_paper.gin; DQN has no such file, so only what the code fixes.
 _AUTHORS = {
     "protocol.time_limit_terminal": True,
     "evaluation.period_steps": 250_000,
