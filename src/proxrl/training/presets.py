@@ -4,9 +4,8 @@ A preset is an agent in a family of environments (`atari`, `minatar`, `classic`)
 an agent and its `-pro` twin differ in one value: `proximal.c`.
 
 Atari is the paper's Table 1; `-authors` is what the authors' published code does where it differs
-(docs/fidelity.md, 42 to 50), for Atari only. MinAtar follows Dopamine's MinAtar settings (Ceron &
-Castro 2021),
-Rainbow's support apart (docs/fidelity.md, 23).
+(docs/fidelity.md, A), for Atari only. MinAtar follows Dopamine's MinAtar settings (Ceron & Castro
+2021), Rainbow's support apart (docs/fidelity.md, 23).
 c for MinAtar and classic control is chosen so that the pull per sync kappa is the paper's when its
 period counts agent steps: 1 for DQN Pro, 2.5 for Rainbow Pro. On MinAtar that is too strong for
 Rainbow Pro, whose kappa is 0.25 there (docs/fidelity.md, 10).

@@ -3,7 +3,7 @@
 Dopamine's iteration is 250,000 agent steps, and its value the mean return, undiscounted and
 unclipped, of the training episodes of that iteration. Here an episode belongs to the period it
 ended in, and periods end at multiples of `evaluation.training_period_steps`; Dopamine's end with
-the first episode that ends after so many steps (docs/fidelity.md, 53).
+the first episode that ends after so many steps (docs/fidelity.md, A10).
 """
 
 from typing import Any
