@@ -73,8 +73,8 @@ def make_report(
     try:
         figures.save_all([*drawn, curves], out / "figures")
         tables.write_scores(study, out / "scores.csv")
-        if published:
-            write_training_returns(list(rows(study, published)), out / "training_returns.csv")
+        if training := list(rows(study, published)):
+            write_training_returns(training, out / "training_returns.csv")
         unfinished = out / "index.html.writing"
         unfinished.write_text(text, encoding="utf-8")
         os.replace(unfinished, out / "index.html")
