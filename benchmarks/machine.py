@@ -1,10 +1,36 @@
 """The limit that the machine sets: how fast it multiplies matrices."""
 
+import math
 import time
 
 import torch
+from torch import Tensor, nn
 
-GFLOP_PER_UPDATE = 4.4  # Nature network, batch 64: two forward passes and one backward pass
+from proxrl.agents.networks import build_network
+from proxrl.config import NetworkConfig
+from proxrl.types import ObservationSpec
+
+ATARI = ObservationSpec((84, 84), "uint8", 4, high=255.0)
+ACTIONS, BATCH = 4, 64
+
+
+def gflop_per_update(network: str) -> float:
+    """Multiplications and additions of a DQN update on Atari, counted layer by layer: a forward
+    pass of each network, and a backward pass, which is two more products for every layer but the
+    first (whose inputs need no gradient)."""
+    products: list[int] = []  # multiply-adds of each layer for one state
+
+    def count(layer: nn.Module, _: object, outputs: Tensor) -> None:
+        assert isinstance(layer, nn.Conv2d | nn.Linear)
+        each = math.prod(layer.weight.shape[1:])
+        products.append(outputs.numel() * each)
+
+    built = build_network(ATARI, ACTIONS, NetworkConfig(network, (512,)), seed=0)
+    for layer in built.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            layer.register_forward_hook(count)
+    built(torch.zeros((1, *ATARI.state_shape), dtype=torch.uint8))
+    return 2e-9 * BATCH * (4 * sum(products) - products[0])
 
 
 def matmul_gflops(seconds: float = 1.0, side: int = 2048) -> float:
@@ -19,6 +45,6 @@ def matmul_gflops(seconds: float = 1.0, side: int = 2048) -> float:
     return best
 
 
-def steps_per_second_limit(gflops: float) -> float:
+def steps_per_second_limit(gflops: float, network: str) -> float:
     """Agent steps a second if nothing but the multiplications took time (an update per 4 steps)."""
-    return gflops / GFLOP_PER_UPDATE * 4
+    return gflops / gflop_per_update(network) * 4

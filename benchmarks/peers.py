@@ -34,9 +34,10 @@ WARMUP = {"atari": 2_000, "minatar": 5_000}
 TIMED = {"atari": 1_200, "minatar": 8_000}  # agent steps
 SETTLE = 200  # agent steps with updates before the clock starts
 CAPACITY = 50_000
+NETWORKS = {"atari": "nature", "minatar": "minatar"}  # Stable-Baselines3's; ours pads on Atari
 
 
-def warm_run(agent: str, suite: str, threads: int) -> Run:
+def warm_run(agent: str, suite: str, threads: int, network: str | None = None) -> Run:
     """A run past its warm-up, exploring as little as it ever will, in a folder that goes away."""
     config = presets.make(
         agent,
@@ -48,6 +49,7 @@ def warm_run(agent: str, suite: str, threads: int) -> Run:
             "logging.tensorboard": False,
             "evaluation.period_steps": 10**9,
             "threads": threads,
+            **({} if network is None else {"network.kind": network}),
         },
     )
     place = tempfile.mkdtemp(prefix="proxrl-bench-")
@@ -62,7 +64,7 @@ def warm_run(agent: str, suite: str, threads: int) -> Run:
 
 def time_proxrl(suite: str, threads: int) -> Callable[[], float]:
     """Prepared up to the point where the clock starts."""
-    run = warm_run("dqn-pro", suite, threads)
+    run = warm_run("dqn-pro", suite, threads, NETWORKS[suite])
 
     def timed() -> float:
         start, first = time.perf_counter(), run.step

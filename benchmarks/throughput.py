@@ -45,10 +45,14 @@ def compare(suite: str, rounds: int) -> None:
         f"(lowest {ratios[0]:.2f}, highest {ratios[-1]:.2f}, {rounds} pairs)"
     )
     if suite == "atari":
-        limit = steps_per_second_limit(median(gflops))
+        limit, padded = (
+            steps_per_second_limit(median(gflops), network) for network in ("nature", "nature-same")
+        )
         print(
             f"atari: {median(rates['proxrl']):.0f} of at most {limit:.0f} steps/s that "
-            f"{median(gflops):.0f} GFLOP/s allow: {median(rates['proxrl']) / limit:.0%}"
+            f"{median(gflops):.0f} GFLOP/s allow on network nature, which both have here: "
+            f"{median(rates['proxrl']) / limit:.0%}; on the presets' nature-same they allow "
+            f"{padded:.0f} steps/s"
         )
     for peer in rates:
         print(f"\nprofile of {peer} on {suite}:\n{measure(peer, suite, '--profile')[1].strip()}")

@@ -11,10 +11,18 @@ from proxrl.config import differences, flatten, from_json, to_json, validated
 from proxrl.errors import UserError
 
 BASE = presets.make("dqn-pro", "CartPole-v1")
+RAINBOWS = ("rainbow", "rainbow-authors")
 
 
-@pytest.mark.parametrize("agent", presets.AGENTS)
-@pytest.mark.parametrize("env", ["ALE/Pong-v5", "MinAtar/Asterix-v1", "CartPole-v1"])
+@pytest.mark.parametrize(
+    ("agent", "env"),
+    [
+        (agent, base.env)
+        for agent, settings in presets.AGENTS.items()
+        for family, base in presets.FAMILIES.items()
+        if family in settings
+    ],
+)
 def test_presets_are_valid_and_survive_json(agent: str, env: str) -> None:
     config = validated(presets.make(agent, env))
     assert from_json(json.loads(json.dumps(to_json(config), allow_nan=False))) == config
@@ -40,8 +48,13 @@ def test_table_1_of_the_paper() -> None:
         "learner.learning_rate": 1e-4,
         "learner.discount": 0.99,
         "steps": 30_000_000,
-        "network.kind": "nature",
+        "network.kind": "nature-same",
+        "network.hidden": (512,),
+        "network.initial_weights": "xavier",
         "protocol.sticky_actions": 0.25,
+        "protocol.clip_rewards": True,
+        "protocol.life_loss_terminal": False,
+        "protocol.time_limit_terminal": False,
         "learner.loss": "squared",
         "proximal.c": 0.2,
     }
@@ -68,6 +81,9 @@ def test_rainbow_is_dopamines_with_the_papers_batch() -> None:
         "learner.double": False,
         "network.dueling": False,
         "network.noisy": False,
+        "network.kind": "nature-same",
+        "network.initial_weights": "fan_in",
+        "protocol.clip_rewards": True,
         "target.period": 8_000,
         "exploration.final_epsilon": 0.01,
         "proximal.c": 0.05,
@@ -75,9 +91,44 @@ def test_rainbow_is_dopamines_with_the_papers_batch() -> None:
     assert {name: config[name] for name in table} == table
 
 
-@pytest.mark.parametrize("env", ["ALE/Pong-v5", "MinAtar/Asterix-v1", "CartPole-v1"])
+def test_the_authors_configuration_is_that_of_their_code() -> None:
+    """rainbow_our_first_paper.gin, and what the code fixes for both agents (docs/fidelity.md)."""
+    rainbow = differences(*(presets.make(agent, "ALE/Pong-v5") for agent in RAINBOWS))
+    code = {
+        "protocol.time_limit_terminal": True,
+        "evaluation.period_steps": 250_000,
+        "evaluation.episodes": 1,
+        "evaluation.min_steps": 125_000,
+    }
+    protocol = {"protocol.sticky_actions": 0.0, "protocol.life_loss_terminal": True}
+    assert {name: its for name, (_, its) in rainbow.items()} == {
+        **code,
+        **protocol,
+        "agent": "rainbow-authors",
+    }
+    dqn = differences(*(presets.make(agent, "ALE/Pong-v5") for agent in ("dqn", "dqn-authors")))
+    assert {name: its for name, (_, its) in dqn.items()} == {
+        **code,
+        "learner.loss": "huber",
+        "agent": "dqn-authors",
+    }
+    assert presets.make("rainbow-authors", "ALE/Pong-v5").steps == 120 * 250_000
+
+
+@pytest.mark.parametrize("env", ["MinAtar/Asterix-v1", "CartPole-v1"])
+def test_the_authors_configuration_is_refused_elsewhere(env: str) -> None:
+    with pytest.raises(UserError, match=f"dqn-authors is for Atari .*, not {env}"):
+        presets.make("dqn-authors", env)
+
+
 @pytest.mark.parametrize(
-    ("agent", "kappa"), [("dqn", 1.0), ("rainbow", 2.5), ("rainbow-full", 2.5)]
+    ("agent", "kappa", "env"),
+    [
+        (agent, kappa, env)
+        for agent, kappa in (("dqn", 1.0), ("rainbow", 2.5), ("rainbow-full", 2.5))
+        for env in ("ALE/Pong-v5", "MinAtar/Asterix-v1", "CartPole-v1")
+    ]
+    + [("dqn-authors", 1.0, "ALE/Pong-v5"), ("rainbow-authors", 2.5, "ALE/Pong-v5")],
 )
 def test_an_agent_and_its_pro_differ_in_one_value(agent: str, kappa: float, env: str) -> None:
     plain, pro = presets.make(agent, env), presets.make(f"{agent}-pro", env)
@@ -113,6 +164,9 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"target.tau": 0.0}, r"in \(0, 1\]"),
     ({"target.period": 257}, "multiple of learner.update_period_steps"),
     ({"evaluation.epsilon": 1.5}, r"in \[0, 1\]"),
+    ({"evaluation.training_period_steps": 0}, "at least 1"),
+    ({"evaluation.min_steps": -1}, "not be negative"),
+    ({"network.initial_weights": "zeros"}, "must be torch or xavier or fan_in"),
     ({"learner.update_period_steps": 0}, "at least 1"),
     ({"seed": -1}, r"in \[0, 2"),
     ({"protocol.max_episode_steps": 0}, "at least 1"),

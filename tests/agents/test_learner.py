@@ -310,6 +310,19 @@ def test_annealing_to_the_same_rate_is_none_to_the_bit() -> None:
     assert torch.equal(online(plain), online(annealed))
 
 
+def test_the_pull_uses_the_annealed_rate() -> None:
+    """At the last update before a sync alpha' = 0: neither Adam nor the pull moves w, which has
+    left theta by then. With the first rate the pull would take 1% of the distance."""
+    each = learner(config(proximal__c=0.05, learner__annealed_rate=0.0))
+    *first, last = batches(5)
+    for batch in first:
+        each.update(batch)
+    before = online(each)
+    assert not torch.equal(before, target(each))
+    each.update(last)
+    assert torch.equal(online(each), before)
+
+
 def test_annealing_goes_on_where_a_checkpoint_was_taken() -> None:
     run = config(learner__annealed_rate=1e-5)
     whole, part = learner(run), learner(run)

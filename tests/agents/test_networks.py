@@ -1,18 +1,25 @@
 """Networks: sizes known from the papers, choice by observation, registration."""
 
+import math
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from proxrl.agents.networks import (
+    SameConvolution,
     SmallConvolution,
     build_network,
     register_network,
+    same_padding,
     to_images,
 )
+from proxrl.agents.noisy import noisy_layers
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
-from proxrl.types import ObservationSpec
+from proxrl.types import Array, ObservationSpec
 
 ATARI = ObservationSpec((84, 84), "uint8", 4, high=255.0)
 MINATAR = ObservationSpec((10, 10, 4), "uint8", 1, high=1.0)
@@ -27,6 +34,113 @@ def test_nature_has_the_published_number_of_weights() -> None:
     """4x8x8x32+32, 32x4x4x64+64, 64x3x3x64+64, 3136x512+512, 512x18+18."""
     network = build_network(ATARI, 18, NetworkConfig("nature", (512,)), seed=0)
     assert count(network) == 8224 + 32832 + 36928 + 1606144 + 9234
+
+
+def test_nature_same_has_dopamines_number_of_weights() -> None:
+    """84 -> 21 -> 11 -> 11: 11 x 11 x 64 = 7,744 features; the convolutions as in `nature`."""
+    network = build_network(ATARI, 4, NetworkConfig("nature-same", (512,)), seed=0)
+    assert count(network) == 8224 + 32832 + 36928 + (7744 * 512 + 512) + (512 * 4 + 4)
+    assert count(network) == 4_045_476
+    sides, images = [], to_images(torch.zeros((1, 4, 84, 84), dtype=torch.uint8), ATARI)
+    for convolution in network.body.convolutions:
+        images = convolution(images)
+        sides.append(tuple(images.shape[1:3]))
+        assert images.is_contiguous(), "channels last, so that flattening copies nothing"
+    assert sides == [(21, 21), (11, 11), (11, 11)]
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding"),
+    [(84, 8, 4, (2, 2)), (21, 4, 2, (1, 2)), (11, 3, 1, (1, 1)), (10, 3, 1, (1, 1))],
+)
+def test_same_padding_by_hand(
+    size: int, kernel: int, stride: int, padding: tuple[int, int]
+) -> None:
+    assert same_padding(size, kernel, stride) == padding
+
+
+def same_oracle(images: Array, weight: Array, bias: Array, stride: int) -> Array:
+    """SAME by TensorFlow's documentation, one output at a time: k - s zeros where the stride
+    divides the size and k - size mod s elsewhere, the odd one at the end."""
+    kernel = weight.shape[2]
+    zeros = [max(kernel - (size % stride or stride), 0) for size in images.shape[1:3]]
+    (top, bottom), (left, right) = ((n // 2, n - n // 2) for n in zeros)
+    padded = np.pad(images, ((0, 0), (top, bottom), (left, right), (0, 0)))
+    places = [math.ceil(size / stride) for size in images.shape[1:3]]
+    outputs = np.zeros((len(images), *places, len(weight)))
+    for row, column in np.ndindex(*places):
+        y, x = row * stride, column * stride
+        patch = padded[:, y : y + kernel, x : x + kernel]  # [batch, kernel, kernel, channels]
+        outputs[:, row, column] = np.einsum("byxc,ocyx->bo", patch, weight) + bias
+    return outputs.clip(min=0.0)
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "kernel", "stride"),
+    [
+        *((84, 84, 8, 4), (21, 21, 4, 2), (11, 11, 3, 1)),  # the network's own
+        *((13, 22, 8, 4), (7, 8, 4, 2), (21, 20, 4, 2), (5, 3, 3, 3), (9, 9, 2, 4), (1, 6, 4, 2)),
+    ],
+)
+def test_a_padded_convolution_is_tensorflows(
+    height: int, width: int, kernel: int, stride: int
+) -> None:
+    layer = SameConvolution(3, 5, kernel_size=kernel, stride=stride)
+    images = torch.rand((2, height, width, 3))
+    with torch.no_grad():
+        found = layer(images)
+    expected = same_oracle(
+        images.double().numpy(),
+        layer.weight.detach().double().numpy(),
+        layer.bias.detach().double().numpy(),  # type: ignore[union-attr]
+        stride,
+    )
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+FAN_IN, FAN_OUT = 4 * 8 * 8, 32 * 8 * 8  # of the first convolution
+
+
+@pytest.mark.parametrize(
+    ("how", "bound"),
+    [
+        ("xavier", math.sqrt(6 / (FAN_IN + FAN_OUT))),
+        ("fan_in", math.sqrt(3 / math.sqrt(3) / FAN_IN)),  # TensorFlow's limit sqrt(3 scale / n)
+        ("torch", 1 / math.sqrt(FAN_IN)),
+    ],
+)
+def test_initial_weights_are_uniform_within_their_bound(how: Any, bound: float) -> None:
+    config = NetworkConfig("nature-same", (512,), initial_weights=how)
+    network = build_network(ATARI, 4, config, seed=0)
+    layer = network.body.convolutions[0]
+    weights = layer.weight.detach().flatten()
+    assert 0.99 * bound < weights.abs().max() <= bound
+    assert weights.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.02)
+    for each in (layer, network.body.dense.layers[0], network.body.dense.last):
+        assert bool(each.bias.any()) == (how == "torch")
+    again = build_network(ATARI, 4, config, seed=0)
+    other = build_network(ATARI, 4, config, seed=1)
+    assert torch.equal(layer.weight, again.body.convolutions[0].weight)
+    assert not torch.equal(layer.weight, other.body.convolutions[0].weight)
+
+
+def test_initial_weights_of_dense_layers() -> None:
+    """7,744 inputs and 512 outputs, by hand."""
+    for how, bound in (("xavier", math.sqrt(6 / 8256)), ("fan_in", math.sqrt(3**0.5 / 7744))):
+        config = NetworkConfig("nature-same", (512,), initial_weights=how)  # type: ignore[arg-type]
+        weight = build_network(ATARI, 4, config, seed=0).body.dense.layers[0].weight
+        assert 0.999 * bound < weight.abs().max() <= bound
+
+
+def test_noisy_layers_keep_initial_weights_of_their_own() -> None:
+    """Means uniform within 1/sqrt(inputs), biases too (Fortunato et al. 2018)."""
+    config = NetworkConfig("minatar", (128,), noisy=True, initial_weights="fan_in")
+    network = build_network(MINATAR, 4, config, seed=0)
+    bound = 1 / math.sqrt(8 * 8 * 16)
+    first = noisy_layers(network)[0]
+    for means in (first.weight, first.bias):
+        assert 0.9 * bound < means.abs().max() <= bound
+    assert not network.body.convolutions[0].bias.any()
 
 
 def test_minatar_has_the_published_number_of_weights() -> None:
@@ -212,6 +326,7 @@ def test_a_network_of_ones_own_by_name_or_by_module() -> None:
     [
         ("resnet", VECTOR, "choose from"),
         ("nature", VECTOR, "needs images"),
+        ("nature-same", VECTOR, "needs images"),
         ("nature", MINATAR, "36 x 36"),
         ("no_module:f", VECTOR, "cannot be imported"),
         (":f", VECTOR, "cannot be imported"),

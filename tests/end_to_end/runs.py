@@ -11,6 +11,7 @@ import torch
 from proxrl.config import RunConfig
 from proxrl.replay import Gather, ReplayLog
 from proxrl.replay.log import ring_sizes
+from proxrl.training import returns
 from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps, read
 from proxrl.training.folder import RunFolder
 from proxrl.types import Array, ObservationSpec
@@ -100,3 +101,4 @@ def assert_long_enough(config: RunConfig, folder: Path, spec: ObservationSpec) -
     assert state["updates"] // config.updates_per_sync >= 5, "syncs"
     assert config.steps // config.evaluation.period_steps >= 3, "evaluations"
     assert state["updates"] >= 500, "updates"
+    assert returns.KEY in (folder / "metrics.jsonl").read_text(), "training returns per period"

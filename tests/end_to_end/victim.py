@@ -33,6 +33,7 @@ SMALL = {
     "exploration.decay_steps": 500,
     "evaluation.period_steps": 600,
     "evaluation.episodes": 2,
+    "evaluation.training_period_steps": 250,
     "checkpoint.period_steps": 150,
     "checkpoint.keep_replay": True,
     "logging.tensorboard": False,

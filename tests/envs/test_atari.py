@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import cv2
 import gymnasium
 import numpy as np
 import pytest
@@ -46,6 +47,64 @@ def test_frames_and_rewards_are_gymnasiums(game: str, skip: int) -> None:
     assert rewards > 0, "a game without rewards compares nothing"
 
 
+class Slow:
+    """Dopamine's rules one emulator frame at a time, on Gymnasium's unprocessed environment: a lost
+    life leaves the skip, and its observation is made of the screens there are."""
+
+    def __init__(self, game: str) -> None:
+        raw = gymnasium.make(f"ALE/{game}-v5", frameskip=1, repeat_action_probability=0.0)
+        self.raw, self.ale = raw, raw.unwrapped.ale  # type: ignore[attr-defined]
+        self.last_two: dict[int, Array] = {}
+
+    def reset(self) -> Array:
+        self.raw.reset(seed=0)
+        self.lives = self.ale.lives()
+        screen = self.ale.getScreenGrayscale()
+        self.last_two = {2: np.zeros_like(screen), 3: screen}
+        return self.observation()
+
+    def step(self, action: int) -> tuple[Array, float, bool, int]:
+        """Observation, reward, whether a life or the game was lost, frames played."""
+        total = 0.0
+        for frame in range(4):
+            _, reward, over, _, _ = self.raw.step(action)
+            total += float(reward)
+            lives, self.lives = self.lives, self.ale.lives()
+            if over or self.lives < lives:
+                return self.observation(), total, True, frame + 1
+            self.last_two[frame] = self.ale.getScreenGrayscale()
+        return self.observation(), total, False, 4
+
+    def observation(self) -> Array:
+        screen = np.maximum(self.last_two[2], self.last_two[3])
+        small: Array = cv2.resize(screen, (84, 84), interpolation=cv2.INTER_AREA)
+        return small
+
+
+@pytest.mark.parametrize("game", ["Breakout", "MsPacman", "Qbert", "Seaquest", "SpaceInvaders"])
+def test_a_lost_life_that_is_terminal_leaves_the_frame_skip(game: str) -> None:
+    """Frames, rewards and ends equal, until five lives were lost in the middle of a skip."""
+    mine = make(f"ALE/{game}-v5", replace(STEADY, life_loss_terminal=True))
+    theirs = Slow(game)
+    generator = np.random.default_rng(0)
+    np.testing.assert_array_equal(mine.reset(seed()).observation, theirs.reset())
+    cut_short = 0
+    for _ in range(10_000):
+        action = int(generator.integers(mine.actions))
+        now = mine.step(action)
+        frame, reward, terminated, frames = theirs.step(action)
+        np.testing.assert_array_equal(now.observation, frame)
+        assert now.reward == reward
+        assert now.end == (End.TERMINATED if terminated else End.NO)
+        assert now.game_over == theirs.ale.game_over()
+        cut_short += frames < 4 and not now.game_over
+        if cut_short == 5:
+            return
+        if now.game_over:
+            np.testing.assert_array_equal(mine.reset(seed()).observation, theirs.reset())
+    pytest.fail("too few lives were lost in the middle of a skip")
+
+
 def lived(environment: Atari, number: int, actions: Array) -> list[tuple[Array, float]]:
     episodes = Episodes(environment, seed=3, stream=(0,))
     return [(now.observation, now.reward) for now in episodes.relive(number, actions.tolist())]
@@ -57,7 +116,11 @@ def test_an_episode_depends_on_nothing_before_it(game: str) -> None:
     assert isinstance(environment, Atari)
     actions = np.random.default_rng(1).integers(environment.actions, size=120)
     first = lived(environment, 7, actions)
-    lived(environment, 2, actions[::-1])  # another episode in between
+    episodes = Episodes(environment, seed=3, stream=(0,))
+    for _ in range(6):  # whole games in between: a reset of ALE's alone does not undo all of them
+        now = episodes.begin()
+        while not now.game_over:
+            now = episodes.step(1 + len(episodes.actions) % (environment.actions - 1))
     again = lived(environment, 7, actions)
     fresh = make(f"ALE/{game}-v5", DOPAMINE)
     assert isinstance(fresh, Atari)

@@ -47,14 +47,22 @@ def test_the_gradient_rule_adds_the_distance_over_c() -> None:
     assert w.grad.tolist() == pytest.approx([1.0 + 5.0, 1.0 - 20.0])
 
 
-def test_the_gradient_rule_is_autograds() -> None:
-    """c = 100 is a coefficient of 0.005 on the squared distance."""
+def l2_loss(difference: Tensor) -> Tensor:
+    """TensorFlow's: half the sum of squares."""
+    return difference.square().sum() / 2
+
+
+@pytest.mark.parametrize("importance", [(1.0, 1.0, 1.0), (1.0, 0.5, 0.3)])
+def test_the_gradient_rule_is_autograds(importance: tuple[float, ...]) -> None:
+    """nu * l2_loss with nu = 0.005 is c = 200. Added to each transition's loss before importance
+    weights, as in the authors' code, the term counts by their mean m: c = 200 / m."""
     online, target = Linear(ONLINE), Linear(TARGET)
-    loss = online(STATES).square().mean()
-    penalty = 0.005 * (online.weights - target.weights.detach()).square().sum()
-    (expected,) = torch.autograd.grad(loss + penalty, online.weights)
-    online(STATES).square().mean().backward()
-    rule = Gradient(config(rule="gradient", c=100.0))
+    weights = torch.tensor(importance)
+    losses = online(STATES).square().mean(dim=1)
+    penalty = 0.005 * l2_loss(online.weights - target.weights.detach())
+    (expected,) = torch.autograd.grad((weights * (losses + penalty)).mean(), online.weights)
+    (weights * online(STATES).square().mean(dim=1)).mean().backward()
+    rule = Gradient(config(rule="gradient", c=200.0 / weights.mean().item()))
     rule.change_gradient([online.weights], [target.weights.detach()])
     torch.testing.assert_close(online.weights.grad, expected)
 

@@ -22,6 +22,7 @@ def of_variant(name: str, scale: str) -> dict[str, Job]:
     return {job.variant: job for job in jobs_of(name, scale)}
 
 
+AUTHORS = ("authors", "authors-pro")
 PAPER = {  # variants x games x 5 seeds
     "tune-c": (12, 6),
     "main": (4, 55),
@@ -186,3 +187,17 @@ def test_narrowing_keeps_the_order_and_refuses_what_is_not_there() -> None:
 def test_the_smaller_scales_of_main() -> None:
     assert len(jobs_of("main", "session")) == 4 * 2 * 3
     assert len(jobs_of("main", "laptop")) == 4 * 5 * 5
+
+
+def test_a_study_of_the_authors_configuration_is_for_atari(tmp_path: Path) -> None:
+    file = tmp_path / "authors.toml"
+    variants = [f'[variants.{name}]\npreset = "rainbow-{name}"' for name in AUTHORS]
+    file.write_text("\n".join(['title = "the authors\' configuration"', *variants]))
+    study = load(str(file))
+    jobs = expand(study, study.scales["paper"], tmp_path, games=["Asterix"], seeds=[0])
+    for job, agent in zip(jobs, AUTHORS, strict=True):
+        preset = presets.make(f"rainbow-{agent}", "ALE/Asterix-v5")
+        changed = set(differences(job.config, preset))
+        assert changed <= {"seed", "threads", "logging.tensorboard"}
+    with pytest.raises(UserError, match=r"^preset rainbow-authors is for Atari .*[^\n]$"):
+        expand(study, study.scales["smoke"], tmp_path)

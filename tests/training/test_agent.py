@@ -160,6 +160,17 @@ def test_an_evaluation_is_a_pure_function(cartpole: Path) -> None:
     assert first.returns == [float(length) for length in first.lengths]
 
 
+def test_an_evaluation_of_so_many_steps_plays_whole_episodes_until_then(cartpole: Path) -> None:
+    agent = Agent.load(cartpole)
+    two = agent.evaluate(2)
+    settings = {"evaluation.episodes": 1, "evaluation.min_steps": two.lengths[0] + 1}
+    agent.config = agent.config.override(settings)
+    scored = agent.evaluate()
+    assert (scored.returns, scored.lengths) == (two.returns, two.lengths)
+    assert scored.protocol["min_steps"] == two.lengths[0] + 1
+    assert agent.evaluate(1).lengths == two.lengths[:1], "a number that is asked for is played"
+
+
 def test_the_last_line_of_metrics_is_that_evaluation(cartpole: Path) -> None:
     last = json.loads((cartpole / "metrics.jsonl").read_text().splitlines()[-1])
     again = Agent.load(cartpole).evaluate()
@@ -183,12 +194,14 @@ def test_the_protocol_names_everything_a_score_depends_on() -> None:
         "returns": "evaluation, undiscounted, unclipped",
         "epsilon": 0.001,
         "episodes": 2,
+        "min_steps": 0,
         "sticky_actions": 0.25,
         "frame_skip": 4,
         "stack": 4,
         "max_episode_steps": 27_000,
         "life_loss_terminal": False,
         "trained_with_life_loss_terminal": False,
+        "trained_with_time_limit_terminal": False,
     }
 
 

@@ -5,8 +5,7 @@ values or as distributions of returns. Dueling streams and noisy layers fit any 
 
 Images of 8-bit values are scaled to [0, 1] inside the network, so that the replay and the bus carry
 bytes. A stack of images becomes channels, last in memory: convolutions and their gradients are
-faster so on the CPU. Weights start as PyTorch's layers do, uniform within 1/sqrt(fan-in), from the
-run's own seed.
+faster so on the CPU. Initial weights are drawn from the run's own seed.
 """
 
 import itertools
@@ -69,6 +68,35 @@ class Convolution(nn.Conv2d):
 
     def forward(self, images: Tensor) -> Tensor:
         return super().forward(images.permute(0, 3, 1, 2)).relu_().permute(0, 2, 3, 1)
+
+
+class SameConvolution(nn.Conv2d):
+    """A convolution and its ReLU with TensorFlow's SAME padding, [batch, height, width, channels].
+
+    The output has ceil(size / stride) places along each axis; the zeros that this takes are split
+    in halves, the odd one after the image. Padding that is even goes into the convolution, uneven
+    padding (a stride that does not divide) is a copy of the image.
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        (top, bottom), (left, right) = (
+            same_padding(images.shape[1 + axis], self.kernel_size[axis], self.stride[axis])
+            for axis in (0, 1)
+        )
+        even = (top, left) == (bottom, right)
+        if not even:
+            images = functional.pad(images, (0, 0, left, right, top, bottom))
+        padding = (top, left) if even else (0, 0)
+        inputs = images.permute(0, 3, 1, 2)
+        outputs = functional.conv2d(inputs, self.weight, self.bias, self.stride, padding)
+        return outputs.relu_().permute(0, 2, 3, 1)
+
+
+def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Zeros before and after an axis, as TensorFlow's SAME: 84, 8, 4 is (2, 2); 21, 4, 2 (1, 2)."""
+    places = -(-size // stride)
+    zeros = max(0, (places - 1) * stride + kernel - size)
+    return zeros // 2, zeros - zeros // 2
 
 
 class SmallConvolution(nn.Conv2d):
@@ -158,6 +186,21 @@ def nature(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.M
     return ConvNet(spec, convolutions, hidden, outputs)
 
 
+def nature_same(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
+    """Dopamine's Nature network, and so the paper's: Mnih's layers with SAME padding.
+
+    84 x 84 images become 21 x 21, 11 x 11 and 11 x 11: 7,744 features where `nature` has 3,136.
+    """
+    if len(spec.shape) < 2:
+        raise UserError(f"network nature-same needs images, not {spec.shape}")
+    convolutions: list[nn.Conv2d] = [
+        SameConvolution(_channels(spec), 32, kernel_size=8, stride=4),
+        SameConvolution(32, 64, kernel_size=4, stride=2),
+        SameConvolution(64, 64, kernel_size=3, stride=1),
+    ]
+    return ConvNet(spec, convolutions, hidden, outputs)
+
+
 def minatar(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
     """MinAtar's network (Young & Tian 2019): one 3 x 3 convolution, one dense layer of 128."""
     if len(spec.shape) < 2 or min(spec.shape[:2]) < 3:
@@ -170,7 +213,12 @@ def mlp(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Modu
     return Dense(math.prod(spec.state_shape), hidden, outputs)
 
 
-_registry: dict[str, NetworkFunction] = {"nature": nature, "minatar": minatar, "mlp": mlp}
+_registry: dict[str, NetworkFunction] = {
+    "nature": nature,
+    "nature-same": nature_same,
+    "minatar": minatar,
+    "mlp": mlp,
+}
 
 
 def register_network(name: str, function: NetworkFunction) -> None:
@@ -200,6 +248,7 @@ def build_network(
             if not isinstance(body, nn.Module):
                 raise UserError(f"network {config.kind} gives {body!r:.40}, not a torch.nn.Module")
             _require_function(body.eval(), spec, outputs, config.kind)
+            initialise(body, config.initial_weights, dense=not config.noisy)
         except UserError:
             raise
         except (TypeError, ValueError, RuntimeError) as error:
@@ -211,6 +260,27 @@ def build_network(
         if not noisy_layers(body):
             raise UserError(f"network {config.kind} has no nn.Linear that could be noisy")
     return QNetwork(body, actions, head, config.dueling)
+
+
+@torch.no_grad()
+def initialise(network: nn.Module, how: str, dense: bool = True) -> None:
+    """Redraw the weights of linear and convolutional layers, uniform, with biases of 0.
+
+    The variance is 2 / (fan-in + fan-out) for `xavier` and 1 / (sqrt(3) fan-in) for `fan_in`;
+    `torch` leaves the layers as they are. Dense layers that will be noisy stay as they are too:
+    uniform within 1/sqrt(inputs), as Fortunato et al. have them.
+    """
+    if how == "torch":
+        return
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d) or (dense and isinstance(layer, nn.Linear)):
+            pixels = math.prod(layer.weight.shape[2:])  # of a kernel
+            fan_out, fan_in = (units * pixels for units in layer.weight.shape[:2])
+            variance = 2.0 / (fan_in + fan_out) if how == "xavier" else 3.0**-0.5 / fan_in
+            bound = math.sqrt(3.0 * variance)
+            layer.weight.uniform_(-bound, bound)
+            if layer.bias is not None:
+                layer.bias.zero_()
 
 
 @torch.no_grad()

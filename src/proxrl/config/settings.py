@@ -30,6 +30,8 @@ class ProtocolConfig:
     """A lost life ends the episode for learning (never for scores)."""
     clip_rewards: bool = False
     """Clip rewards to [-1, 1] for learning (never for scores)."""
+    time_limit_terminal: bool = False
+    """Learn from an episode cut at its time limit as if it had ended there: no bootstrapping."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,13 @@ class NetworkConfig:
     """The function from states to action values."""
 
     kind: str = "auto"
-    """nature, minatar, mlp, auto (by the observation), a registered name or module:function."""
+    """nature (Mnih et al., no padding), nature-same (Dopamine's and the paper's, SAME padding),
+    minatar, mlp, auto (by the observation), a registered name or module:function."""
     hidden: tuple[int, ...] = (128, 128)
     """Units of each dense hidden layer."""
+    initial_weights: Literal["torch", "xavier", "fan_in"] = "torch"
+    """torch: as PyTorch's layers start; xavier: Xavier uniform, biases 0 (Dopamine's DQN); fan_in:
+    uniform within sqrt(sqrt(3) / fan-in), biases 0 (Dopamine's Rainbow)."""
     dueling: bool = False
     """Value and advantages apart: Q = V + A - mean A (Wang et al. 2016)."""
     noisy: bool = False
@@ -157,6 +163,10 @@ class EvaluationConfig:
     """Episodes per evaluation."""
     epsilon: float = 0.001
     """Probability of a random action."""
+    min_steps: int = 0
+    """Play further episodes until an evaluation has this many agent steps."""
+    training_period_steps: int = 250_000
+    """Agent steps over which training returns are averaged, as in Dopamine's published curves."""
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ def _impossible_alone(config: RunConfig) -> Rules:
         ("target.period", t.period),
         ("evaluation.period_steps", c.evaluation.period_steps),
         ("evaluation.episodes", c.evaluation.episodes),
+        ("evaluation.training_period_steps", c.evaluation.training_period_steps),
         ("checkpoint.period_steps", c.checkpoint.period_steps),
     ]
     rates = [
@@ -82,6 +83,7 @@ def _impossible_alone(config: RunConfig) -> Rules:
         ("protocol.stack", c.protocol.stack > 255, "it must be at most 255"),
         ("protocol.max_episode_steps", limit is not None and limit < 1, "it must be at least 1"),
         ("exploration.decay_steps", c.exploration.decay_steps < 0, "it must not be negative"),
+        ("evaluation.min_steps", c.evaluation.min_steps < 0, "it must not be negative"),
         ("target.tau", not 0 < t.tau <= 1, "it must lie in (0, 1]"),
         (
             "proximal.pull_per_sync",

@@ -2,11 +2,12 @@
 
 Per agent step: `frame_skip` emulator frames, the maximum of the last two in grayscale, resized to
 84 x 84 by area. Sticky actions on; no no-op starts, no fire on reset, minimal action set. A lost
-life is not terminal unless asked for.
+life is not terminal unless asked for; then it ends the frame skip at once, as the game's end does.
 
-ALE applies its own random seed only when a ROM is loaded (100 ms and more), but `reset_game` is
-identical every time with ALE's stickiness at 0. So the repeats are drawn here, one per emulator
-frame, from the episode's own generator: an episode is a function of its seed and its actions.
+An episode is a function of its seed and its actions. ALE applies its own random seed only when a
+ROM is loaded (100 ms and more), so ALE's stickiness is 0 and the repeats are drawn here, one per
+emulator frame, from the episode's own generator. And `reset_game` draws from ALE's generator (seen
+on Seaquest), so every episode starts from the emulator's state after the first one.
 """
 
 from typing import Any
@@ -42,6 +43,9 @@ class Atari:
         self._ale.loadROM(rom)
         self._action_set = self._ale.getMinimalActionSet()
         self._protocol = protocol
+        self._ale.reset_game()
+        self._start = self._ale.cloneState(include_rng=True)
+        self._first_screen = self._ale.getScreenGrayscale()
         self._screens = np.zeros((2, *self._ale.getScreenDims()), np.uint8)
         self._generator = np.random.default_rng(0)
         self._previous = 0  # action index that the emulator executed last; 0 is no-op
@@ -54,27 +58,30 @@ class Atari:
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
         self._generator = np.random.default_rng(seed)
         self._previous = 0
-        self._ale.reset_game()
+        self._ale.reset_game()  # for pictures: a state has no screen
+        self._ale.restoreState(self._start)
         self._lives = self._ale.lives()
         self._screens[0] = 0  # and so it stays where frames are not skipped
-        self._ale.getScreenGrayscale(self._screens[1])
+        self._screens[1] = self._first_screen
         return TimeStep(self._observation(), 0.0, End.NO, game_over=False)
 
     def step(self, action: int) -> TimeStep:
         skip = self._protocol.frame_skip
         repeats = self._generator.random(skip) < self._protocol.sticky_actions
         reward = 0.0
-        game_over = False
+        game_over = life_lost = False
         for frame in range(skip):
             if not repeats[frame]:
                 self._previous = action
             reward += self._ale.act(self._action_set[self._previous])
             game_over = self._ale.game_over()
-            if game_over:
+            life_lost = self._protocol.life_loss_terminal and self._lost_life()
+            if game_over or life_lost:
                 break
             if frame >= skip - 2:
                 self._ale.getScreenGrayscale(self._screens[frame - skip])
-        return TimeStep(self._observation(), reward, self._end(game_over), game_over)
+        end = End.TERMINATED if game_over or life_lost else End.NO
+        return TimeStep(self._observation(), reward, end, game_over)
 
     def encode(self, raw: Any) -> Array:
         return np.asarray(raw, np.uint8)
@@ -86,10 +93,10 @@ class Atari:
     def close(self) -> None:
         pass
 
-    def _end(self, game_over: bool) -> End:
-        lives, self._lives = self._lives, self._ale.lives()
-        life_lost = self._protocol.life_loss_terminal and self._lives < lives
-        return End.TERMINATED if game_over or life_lost else End.NO
+    def _lost_life(self) -> bool:
+        """Whether there are fewer lives than at the last call."""
+        before, self._lives = self._lives, self._ale.lives()
+        return self._lives < before
 
     def _observation(self) -> Array:
         screen = np.maximum(self._screens[0], self._screens[1])

@@ -61,7 +61,8 @@ class Parameters(Rule):
 class Gradient(Rule):
     """grad of (1/2c) ||w - theta||^2 added to that of the loss, so that Adam rescales both.
 
-    A coefficient k on the squared distance is c = 1/(2k): 0.005 is c = 100.
+    A coefficient k on the squared distance is c = 1/(2k). The authors' nu is on half of it
+    (TensorFlow's l2_loss), so c = 1/nu: 0.005 is c = 200 (docs/fidelity.md, 30).
     """
 
     @torch.no_grad()

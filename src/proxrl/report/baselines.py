@@ -38,7 +38,13 @@ class Baseline:
     dark: str
     dash: str
     mean: Array  # [games, iterations], NaN where nothing is published
-    standard_error: Array  # [games, iterations]
+    standard_deviation: Array  # over seeds (n - 1), [games, iterations]
+    seeds: Array  # [games, iterations]
+
+    @property
+    def standard_error(self) -> Array:
+        """Of the mean over seeds, [games, iterations]."""
+        return self.standard_deviation / np.sqrt(self.seeds)
 
     @property
     def steps(self) -> Array:
@@ -56,7 +62,7 @@ def load(games: tuple[str, ...], suite: str, agent: str) -> Baseline:
     name, colour, dark, dash = PUBLISHED[suite, agent]
     iterations = 199 if suite == "legacy" else 200
     mean = np.full((len(games), iterations), np.nan)
-    error = mean.copy()
+    deviation, seeds = mean.copy(), mean.copy()
     place = {game: number for number, game in enumerate(games)}
     file = resources.files("proxrl.report") / "data" / "dopamine_curves.csv.gz"
     with file.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as text:
@@ -64,8 +70,8 @@ def load(games: tuple[str, ...], suite: str, agent: str) -> Baseline:
             if row[0] == suite and row[1] == agent and row[2] in place:
                 at = place[row[2]], int(row[3])
                 mean[at] = float(row[4])
-                error[at] = float(row[5]) / float(row[6]) ** 0.5
-    return Baseline(name, agent, suite, colour, dark, dash, mean, error)
+                deviation[at], seeds[at] = float(row[5]), float(row[6])
+    return Baseline(name, agent, suite, colour, dark, dash, mean, deviation, seeds)
 
 
 def beside(study: Study) -> tuple[Baseline, ...]:

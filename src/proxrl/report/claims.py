@@ -59,7 +59,7 @@ CHECKS: dict[str, Check] = {
     "C20": setting(DQN, learner__discount=0.99),
     "C21": setting((*DQN, *RAINBOW), steps=30_000_000),
     "C22": elsewhere("every agent here uses Adam"),
-    "C23": setting(DQN, network__kind="nature"),
+    "C23": setting(DQN, network__kind="nature-same"),
     "C24": setting(RAINBOW, replay__batch_size=64),
     "C25": setting(
         RAINBOW,

@@ -49,6 +49,7 @@ def make_report(
     from proxrl.report.findings import examine
     from proxrl.report.runs import read_runs
     from proxrl.report.study import gather
+    from proxrl.report.training import rows, write_training_returns
     from proxrl.report.words import summary
 
     runs = read_runs(folder)
@@ -72,6 +73,8 @@ def make_report(
     try:
         figures.save_all([*drawn, curves], out / "figures")
         tables.write_scores(study, out / "scores.csv")
+        if training := list(rows(study, published)):
+            write_training_returns(training, out / "training_returns.csv")
         unfinished = out / "index.html.writing"
         unfinished.write_text(text, encoding="utf-8")
         os.replace(unfinished, out / "index.html")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from proxrl.report.baselines import Baseline
+from proxrl.report.baselines import ITERATION_STEPS, Baseline
 from proxrl.report.claims import Claim
 from proxrl.report.findings import METRICS, Comparison, Findings
 from proxrl.report.runs import Run
@@ -15,6 +15,7 @@ from proxrl.report.score_plots import baseline_aggregates, baseline_games
 from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate, nanmean, standard_error
 from proxrl.report.study import Study, game_of
+from proxrl.report.training import latest, protocol_differences, rows
 from proxrl.types import Array
 
 
@@ -84,6 +85,40 @@ def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> str:
             ]
         )
     return _table("aggregate-table", ["series", *names, "games", "runs"], rows, 1)
+
+
+def training_table(study: Study, baselines: Sequence[Baseline]) -> str:
+    """Training returns, ours and Dopamine's, at the last iteration there is."""
+    last = latest(list(rows(study, baselines)))
+    if not last:
+        return ""
+    body = [
+        [
+            _cell(row.series),
+            _cell(row.game),
+            _number((row.iteration + 1) * ITERATION_STEPS, ",d"),
+            _number(row.mean, ",.1f", _spread(row.standard_deviation, row.seeds)),
+            _cell(row.published),
+            _number(
+                row.published_mean,
+                ",.1f",
+                _spread(row.published_standard_deviation, row.published_seeds),
+            ),
+        ]
+        for row in last
+    ]
+    note = "; ".join(protocol_differences(study))
+    caption = (
+        "Training returns: mean of the episodes in the last 250,000 agent steps, ± standard "
+        "deviation over n seeds. The same measure for both; every iteration is in "
+        "training_returns.csv." + (f" Not the same protocol: {note}." if note else "")
+    )
+    heads = ["series", "game", "agent steps", "these runs", "published", "its training return"]
+    return f"<p class=caption>{escaped(caption)}</p>" + _table("training-table", heads, body, 99)
+
+
+def _spread(deviation: float, seeds: int) -> str:
+    return (f" ± {deviation:,.1f}" if math.isfinite(deviation) else "") + f" (n={seeds})"
 
 
 def _estimate(one: Estimate) -> str:

@@ -48,7 +48,8 @@ def render(
         "summary": "".join(f"<p>{marked(line)}</p>" for line in summary(findings)),
         "notes": "".join(f"<li>{marked(line)}</li>" for line in coverage(findings)),
         "navigation": _navigation(plots),
-        "aggregates": tables.aggregate_table(findings, baselines),
+        "aggregates": tables.aggregate_table(findings, baselines)
+        + tables.training_table(study, baselines),
         "figures": "".join(_figure(plot, command) for plot in plots),
         "games": tables.games_table(findings),
         "cards": _cards(study, curves, command),

@@ -15,15 +15,18 @@ from proxrl.report.runs import Run
 from proxrl.suites import suite_of
 
 PREFIXES = ("protocol.", "evaluation.")
+NO_SCORE = ("evaluation.training_period_steps",)  # how training returns are averaged
 # what a line of metrics.jsonl records -> the setting it is about
 RECORDED = {
     "epsilon": "evaluation.epsilon",
     "episodes": "evaluation.episodes",
+    "min_steps": "evaluation.min_steps",
     "sticky_actions": "protocol.sticky_actions",
     "frame_skip": "protocol.frame_skip",
     "stack": "protocol.stack",
     "max_episode_steps": "protocol.max_episode_steps",
     "trained_with_life_loss_terminal": "protocol.life_loss_terminal",
+    "trained_with_time_limit_terminal": "protocol.time_limit_terminal",
     "returns": "returns",
 }
 
@@ -42,6 +45,7 @@ def cut(run: Run, steps: int) -> Run:
         episodes=run.episodes[keep],
         curves={name: values[keep] for name, values in run.curves.items()},
         protocols=tuple(item for item in run.protocols if item[0] <= steps),
+        training=run.training[run.training[:, 0] <= steps],
     )
 
 
@@ -77,7 +81,11 @@ def _settings(run: Run) -> list[tuple[str, Any]]:
 
 def asked_of(config: RunConfig) -> list[tuple[str, Any]]:
     """The part of the protocol that a config says."""
-    asked = [(name, value) for name, value in flatten(config).items() if name.startswith(PREFIXES)]
+    asked = [
+        (name, value)
+        for name, value in flatten(config).items()
+        if name.startswith(PREFIXES) and name not in NO_SCORE
+    ]
     return [("family", _family(config.env)), ("steps", config.steps), *asked]
 
 

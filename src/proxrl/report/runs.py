@@ -37,6 +37,9 @@ class _Line(msgspec.Struct, gc=False):
     sync_distance: float | None = msgspec.field(name="train/sync_distance", default=None)
     value_distance: float | None = msgspec.field(name="train/value_distance", default=None)
     parameter_distance: float | None = msgspec.field(name="train/parameter_distance", default=None)
+    periods: list[tuple[int, float | None, int]] = msgspec.field(
+        name="train/period_returns", default=[]
+    )
 
 
 _LINES = msgspec.json.Decoder(_Line)
@@ -54,6 +57,7 @@ class Run:
     episodes: Array = field(default_factory=lambda: np.empty(0, np.int64))  # per evaluation
     curves: dict[str, Array] = field(default_factory=dict)  # name in CURVES -> [evaluations]
     protocols: tuple[tuple[int, dict[str, Any]], ...] = ()  # first step of each recorded one
+    training: Array = field(default_factory=lambda: np.empty((0, 2)))  # last step, mean return
 
     @property
     def usable(self) -> bool:
@@ -122,6 +126,7 @@ def read_run(path: Path, root: Path) -> Run:
         np.array([len(line.returns) for line in lines], np.int64),
         {curve: _column(lines, curve) for curve in CURVES},
         protocols,
+        _training(lines),
     )
 
 
@@ -212,6 +217,16 @@ def _one_line(text: bytes, at: int) -> _Line:
 def _column(lines: list[_Line], name: str) -> Array:
     values = [getattr(line, name) for line in lines]
     return np.array([math.nan if value is None else value for value in values], np.float64)
+
+
+def _training(lines: list[_Line]) -> Array:
+    """Last step and mean return of each period of training, [periods, 2]."""
+    periods = [
+        (step, math.nan if mean is None else mean)
+        for line in lines
+        for step, mean, _ in line.periods
+    ]
+    return np.array(periods, np.float64).reshape(-1, 2)
 
 
 def _protocols(lines: list[_Line]) -> tuple[tuple[int, dict[str, Any]], ...]:

@@ -22,6 +22,10 @@ NAMES = {
     "rainbow-pro": "Rainbow Pro",
     "rainbow-full": "Full Rainbow",
     "rainbow-full-pro": "Full Rainbow Pro",
+    "dqn-authors": "DQN (authors' code)",
+    "dqn-authors-pro": "DQN Pro (authors' code)",
+    "rainbow-authors": "Rainbow (authors' code)",
+    "rainbow-authors-pro": "Rainbow Pro (authors' code)",
 }
 # the paper's colours (Figure 4): on paper, and lighter on a dark screen
 COLOURS = {
@@ -31,6 +35,10 @@ COLOURS = {
     "rainbow-pro": ("#d69e2e", "#f2c94c"),
     "rainbow-full": ("#2c7a7b", "#5cc8cb"),
     "rainbow-full-pro": ("#c05621", "#f5a167"),
+    "dqn-authors": ("#2c5282", "#90cdf4"),
+    "dqn-authors-pro": ("#9b2c2c", "#feb2b2"),
+    "rainbow-authors": ("#276749", "#9ae6b4"),
+    "rainbow-authors-pro": ("#975a16", "#faf089"),
 }
 OTHERS = (("#6b46c1", "#b794f4"), ("#b83280", "#f687b3"), ("#744210", "#d6a977"))
 DASHES = ("solid", "dash", "dot", "dashdot")

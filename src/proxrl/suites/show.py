@@ -13,6 +13,12 @@ from proxrl.suites.suite import AGENTS, Suite
 
 Column = dict[str, dict[str, Any]]  # agent -> settings by dotted name
 HIDDEN = ("agent", "env", "proximal.c")
+COMPARED = (
+    ("rainbow", "dqn"),
+    ("rainbow-full", "rainbow"),
+    ("dqn-authors", "dqn"),
+    ("rainbow-authors", "rainbow"),
+)
 NOTHING = "–"
 NAME_WIDTH, VALUE_WIDTH = 31, 14  # characters of a column, with its border
 
@@ -44,7 +50,7 @@ def show_presets(console: Console | None = None) -> None:
     paths = [path for path in columns[0]["dqn"] if path not in HIDDEN]
     varied = [path for path in paths if len({str(one["dqn"][path]) for one in columns}) > 1]
     show("dqn: settings that depend on the environment", "setting", _rows(columns, "dqn", varied))
-    for agent, base in (("rainbow", "dqn"), ("rainbow-full", "rainbow")):
+    for agent, base in COMPARED:
         both = [column for column in columns if agent in column and base in column]
         differ = [
             path for path in paths if any(one[agent][path] != one[base][path] for one in both)

@@ -54,7 +54,8 @@ def agents(rainbow: Settings, dqn_c: float, rainbow_c: float) -> dict[str, Setti
     }
 
 
-AGENTS = tuple(agents({}, 1.0, 1.0))
+OF_THE_AUTHORS = ("dqn-authors", "dqn-authors-pro", "rainbow-authors", "rainbow-authors-pro")
+AGENTS = (*agents({}, 1.0, 1.0), *OF_THE_AUTHORS)  # the last four are for Atari
 
 
 @dataclass(frozen=True, eq=False)

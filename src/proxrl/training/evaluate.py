@@ -40,7 +40,9 @@ class Evaluation(NamedTuple):
         return statistics.stdev(self.returns) if len(self.returns) > 1 else None
 
 
-def protocol(config: RunConfig, episodes: int, epsilon: float) -> dict[str, Any]:
+def protocol(
+    config: RunConfig, episodes: int, epsilon: float, min_steps: int = 0
+) -> dict[str, Any]:
     """Everything that a score depends on besides the agent; scores compare only if it agrees."""
     rules = config.protocol
     return {
@@ -48,12 +50,14 @@ def protocol(config: RunConfig, episodes: int, epsilon: float) -> dict[str, Any]
         "returns": "evaluation, undiscounted, unclipped",
         "epsilon": epsilon,
         "episodes": episodes,
+        "min_steps": min_steps,
         "sticky_actions": rules.sticky_actions,
         "frame_skip": rules.frame_skip,
         "stack": rules.stack,
         "max_episode_steps": rules.max_episode_steps,
         "life_loss_terminal": False,
         "trained_with_life_loss_terminal": rules.life_loss_terminal,
+        "trained_with_time_limit_terminal": rules.time_limit_terminal,
     }
 
 
@@ -68,7 +72,12 @@ def evaluate(
     stop: Callable[[], bool] = lambda: False,
     watch: Callable[[Array], None] | None = None,
 ) -> Evaluation:
-    """Play `episodes` episodes; `watch` is given a picture of each step."""
+    """Play `episodes` episodes; `watch` is given a picture of each step.
+
+    By default as many as the config says: `evaluation.episodes`, and further ones until all have
+    `evaluation.min_steps` agent steps together.
+    """
+    min_steps = config.evaluation.min_steps if episodes is None else 0
     episodes = config.evaluation.episodes if episodes is None else episodes
     epsilon = config.evaluation.epsilon if epsilon is None else epsilon
     key = (EVALUATION_STREAM, step)
@@ -77,7 +86,7 @@ def evaluate(
     stack = FrameStack(environment.observation)
     returns: list[float] = []
     lengths: list[int] = []
-    for _ in range(episodes):
+    while len(returns) < episodes or sum(lengths) < min_steps:
         now = played.begin()
         stack.begin(now.observation)
         total = 0.0
@@ -96,4 +105,4 @@ def evaluate(
             watch(environment.render())
         returns.append(total)
         lengths.append(len(played.actions))
-    return Evaluation(returns, lengths, protocol(config, episodes, epsilon))
+    return Evaluation(returns, lengths, protocol(config, episodes, epsilon, min_steps))

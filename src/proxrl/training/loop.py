@@ -27,6 +27,7 @@ from proxrl.training.evaluate import Evaluation, evaluate
 from proxrl.training.folder import RunFolder
 from proxrl.training.machine import describe_machine, prepare_process, resolve_device
 from proxrl.training.metrics import Interval, Journalist
+from proxrl.training.returns import TrainingReturns
 from proxrl.training.streams import TRAINING_STREAM, generators_of
 from proxrl.types import Array, End, TimeStep
 
@@ -86,6 +87,11 @@ class Run:
         self.episode_return = 0.0
         self.last_evaluation: Evaluation | None = None
         self.interval = Interval(state.get("interval"))
+        self.training_returns = TrainingReturns(
+            config.evaluation.training_period_steps,
+            state.get("step", 0),
+            state.get("training_returns"),
+        )
         self.checkpointer = Checkpointer(
             folder.checkpoints, config.checkpoint.keep_all, folder.require_newest
         )
@@ -126,7 +132,8 @@ class Run:
             self.device,
         )
         now = self.episodes.step(action)
-        self.log.add(action, self._learning_reward(now.reward), now.end, now.observation)
+        end = self._learning_end(now.end)
+        self.log.add(action, self._learning_reward(now.reward), end, now.observation)
         self.step += 1
         self.episode_return += now.reward
         self._follow(now)
@@ -156,6 +163,10 @@ class Run:
     def _learning_reward(self, reward: float) -> float:
         return max(-1.0, min(1.0, reward)) if self.config.protocol.clip_rewards else reward
 
+    def _learning_end(self, end: End) -> End:
+        cut = end == End.TRUNCATED and self.config.protocol.time_limit_terminal
+        return End.TERMINATED if cut else end
+
     def _follow(self, now: TimeStep) -> None:
         """Make the state that the next action is chosen in."""
         if now.game_over:
@@ -175,6 +186,7 @@ class Run:
     def _record_episode(self) -> None:
         length = len(self.episodes.actions)
         self.interval.add_episode(self.episode_return, length)
+        self.training_returns.add(self.step, self.episode_return)
         self.journalist.episode(
             {
                 "step": self.step,
@@ -210,6 +222,7 @@ class Run:
                 "updates": self.learner.updates,
                 "train/epsilon": self.epsilon,
                 **self.interval.summary(),
+                **self.training_returns.take(self.step),
                 "eval/mean_return": scored.mean,
                 "eval/std_return": scored.standard_deviation,
                 "eval/returns": scored.returns,
@@ -249,6 +262,7 @@ class Run:
             "log_start": self.log_start,
             "previous_log": self._log_states[-1],
             "interval": self.interval.state(),
+            "training_returns": self.training_returns.state(),
             "lengths": self.journalist.lengths(),
             "machine": self.machine,
         }

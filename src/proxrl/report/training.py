@@ -1,0 +1,107 @@
+"""Training returns beside Dopamine's published ones: the same measure, like beside like.
+
+Both are the mean return of the training episodes of an iteration of 250,000 agent steps, then the
+mean and the standard deviation over seeds. Scores elsewhere in a report are evaluation returns.
+"""
+
+import csv
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from proxrl.report.baselines import ITERATION_STEPS, Baseline
+from proxrl.report.runs import Run
+from proxrl.report.study import Study, game_of
+from proxrl.types import Array
+
+PUBLISHED_PROTOCOL = {
+    "protocol.sticky_actions": 0.25,
+    "protocol.frame_skip": 4,
+    "protocol.max_episode_steps": 27_000,
+    "protocol.life_loss_terminal": False,
+}
+
+
+class Row(NamedTuple):
+    """One iteration of one series on one game, beside one published agent."""
+
+    series: str
+    game: str
+    iteration: int  # from 0, as Dopamine counts
+    mean: float
+    standard_deviation: float  # over seeds (n - 1)
+    seeds: int
+    published: str
+    published_mean: float
+    published_standard_deviation: float
+    published_seeds: int
+
+
+def training_curve(run: Run) -> Array:
+    """Mean training return by iteration of 250,000 agent steps; NaN where none was recorded."""
+    if run.config is None or run.config.evaluation.training_period_steps != ITERATION_STEPS:
+        return np.empty(0)
+    iterations = (run.training[:, 0] // ITERATION_STEPS).astype(int) - 1
+    curve = np.full(iterations.max(initial=-1) + 1, np.nan)
+    curve[iterations] = run.training[:, 1]
+    return curve
+
+
+def rows(study: Study, baselines: Sequence[Baseline]) -> Iterator[Row]:
+    """Every iteration that a run recorded and Dopamine published."""
+    for block in study.blocks:
+        beside = [one for one in baselines if one.agent == block.series.agent.removesuffix("-pro")]
+        for number, game in enumerate(study.games):
+            runs = [run for run in block.runs if game_of(run.asked.env) == game]
+            curves = [curve for run in runs if len(curve := training_curve(run))]
+            for iteration in range(max(map(len, curves), default=0)):
+                reached = [curve[iteration] for curve in curves if len(curve) > iteration]
+                values = np.array([value for value in reached if math.isfinite(value)])
+                if not len(values):
+                    continue
+                spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+                for one in beside:
+                    if iteration < one.mean.shape[1] and math.isfinite(one.mean[number, iteration]):
+                        yield Row(
+                            block.name,
+                            game,
+                            iteration,
+                            float(values.mean()),
+                            spread,
+                            len(values),
+                            one.name,
+                            float(one.mean[number, iteration]),
+                            float(one.standard_deviation[number, iteration]),
+                            int(one.seeds[number, iteration]),
+                        )
+
+
+def latest(all_rows: Sequence[Row]) -> list[Row]:
+    """Of each series, game and published agent the last iteration that most of its runs reached."""
+    best: dict[tuple[str, str, str], Row] = {}
+    for row in all_rows:
+        key = row.series, row.game, row.published
+        if key not in best or row.seeds >= best[key].seeds:
+            best[key] = row
+    return list(best.values())
+
+
+def protocol_differences(study: Study) -> list[str]:
+    """Where these runs were presented with the game otherwise than Dopamine's."""
+    return [
+        f"{name} is {study.protocol[name]} here and {value} there"
+        for name, value in PUBLISHED_PROTOCOL.items()
+        if study.protocol[name] != value
+    ]
+
+
+def write_training_returns(all_rows: Sequence[Row], path: Path) -> None:
+    """training_returns.csv: every iteration."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(Row._fields)
+        for row in all_rows:
+            writer.writerow([f"{x:.8g}" if isinstance(x, float) else x for x in row])

@@ -1,0 +1,65 @@
+"""Training returns per period of agent steps: what Dopamine's published curves show.
+
+Dopamine's iteration is 250,000 agent steps, and its value the mean return, undiscounted and
+unclipped, of the training episodes of that iteration. Here an episode belongs to the period it
+ended in, and periods end at multiples of `evaluation.training_period_steps`; Dopamine's end with
+the first episode that ends after so many steps (docs/fidelity.md, A10).
+"""
+
+from typing import Any
+
+KEY = "train/period_returns"
+
+
+class TrainingReturns:
+    """The current period, and those that were completed since the last line of metrics.jsonl.
+
+    Only whole periods are recorded: one that was entered in its middle (the setting was changed on
+    resuming, or the checkpoint is of an older version) is left out.
+    """
+
+    def __init__(self, period: int, step: int, state: dict[str, Any] | None = None) -> None:
+        self._period = period
+        self._completed: list[tuple[int, float | None, int]] = []
+        if state is not None:
+            self._completed = [tuple(one) for one in state["completed"]]
+        if state is not None and state["period"] == period:
+            self._whole, self._end = bool(state["whole"]), int(state["end"])
+            self._total, self._count = float(state["total"]), int(state["count"])
+        else:
+            self._begin(step - step % period + period, whole=step % period == 0)
+
+    def add(self, step: int, episode_return: float) -> None:
+        """An episode ended at `step`."""
+        self._close(step - 1)
+        self._total += episode_return
+        self._count += 1
+
+    def take(self, step: int) -> dict[str, list[tuple[int, float | None, int]]]:
+        """For the line of metrics.jsonl at `step`: (last step, mean return, episodes) of each
+        period completed since the last line; nothing if there is none."""
+        self._close(step)
+        completed, self._completed = self._completed, []
+        return {KEY: completed} if completed else {}
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "period": self._period,
+            "end": self._end,
+            "whole": self._whole,
+            "total": self._total,
+            "count": self._count,
+            "completed": self._completed,
+        }
+
+    def _begin(self, end: int, whole: bool = True) -> None:
+        self._end, self._whole = end, whole
+        self._total, self._count = 0.0, 0
+
+    def _close(self, step: int) -> None:
+        """Complete the periods that ended by `step`."""
+        while self._end <= step:
+            if self._whole:
+                mean = self._total / self._count if self._count else None
+                self._completed.append((self._end, mean, self._count))
+            self._begin(self._end + self._period)

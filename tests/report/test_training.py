@@ -1,0 +1,84 @@
+"""Training returns per 250,000 steps beside Dopamine's, from run folders."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proxrl.report import baselines
+from proxrl.report.command import make_report
+from proxrl.report.runs import read_run, read_runs
+from proxrl.report.study import gather
+from proxrl.report.training import latest, protocol_differences, rows, training_curve
+from proxrl.training.returns import KEY, TrainingReturns
+from tests.report.synthetic import preset, write_run
+
+PERIOD = 250_000
+
+
+def write(root: Path, seed: int, values: list[float | None], **settings: object) -> Path:
+    """A run of DQN on Pong whose lines hold these training returns, as the loop records them."""
+    changes = {"evaluation.period_steps": 125_000, **settings}
+    config = preset("dqn", "ALE/Pong-v5", changes, seed=seed, steps=len(values) * PERIOD)
+    folder = write_run(root / f"seed{seed}", config, lambda step: [1.0, 2.0])
+    recorder = TrainingReturns(PERIOD, 0)
+    lines = []
+    for line in map(json.loads, (folder / "metrics.jsonl").read_text().splitlines()):
+        value = values[(line["step"] - 1) // PERIOD]
+        if value is not None:
+            recorder.add(line["step"], value)
+        lines.append({**line, **recorder.take(line["step"])})
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert sum(KEY in line for line in lines) == len(values)
+    return folder
+
+
+def test_a_curve_has_one_value_per_iteration(tmp_path: Path) -> None:
+    folder = write(tmp_path, 0, [-20.0, None, -18.0])
+    curve = training_curve(read_run(folder, tmp_path))
+    np.testing.assert_array_equal(curve, [-20.0, math.nan, -18.0])
+
+
+def test_runs_with_another_period_or_without_a_record_have_none(tmp_path: Path) -> None:
+    other = write(tmp_path, 0, [1.0], **{"evaluation.training_period_steps": 125_000})
+    older = write_run(tmp_path / "old", preset("dqn", "ALE/Pong-v5", steps=PERIOD), lambda _: [1.0])
+    for folder in (other, older):
+        assert len(training_curve(read_run(folder, tmp_path))) == 0
+
+
+def test_like_stands_beside_like_over_seeds(tmp_path: Path) -> None:
+    """Two seeds at -20 and -16: mean -18, standard deviation sqrt(8)."""
+    write(tmp_path, 0, [-20.0, -10.0])
+    write(tmp_path, 1, [-16.0, None])
+    study = gather("runs", read_runs(tmp_path))
+    published = baselines.beside(study)
+    found = list(rows(study, published))
+    assert {row.published for row in found} == {
+        "Dopamine DQN (legacy)",
+        "Dopamine DQN (JAX, Adam)",
+    }
+    first = [row for row in found if row.iteration == 0]
+    for row, one in zip(first, published, strict=True):
+        assert (row.mean, row.seeds) == (-18.0, 2)
+        assert row.standard_deviation == pytest.approx(math.sqrt(8))
+        assert row.published_mean == one.mean[0, 0]
+        assert row.published_seeds == 5
+        assert row.published_standard_deviation / math.sqrt(5) == one.standard_error[0, 0]
+    assert [row.seeds for row in found if row.iteration == 1] == [1, 1]
+    assert [row.iteration for row in latest(found)] == [0, 0], "what most runs reached"
+    assert protocol_differences(study) == []
+
+
+def test_the_report_writes_them_and_names_another_protocol(tmp_path: Path) -> None:
+    write(tmp_path, 0, [-20.0, -19.0], **{"protocol.sticky_actions": 0.0})
+    page, _ = make_report(tmp_path, baselines="dopamine", resamples=100)
+    with (page.parent / "training_returns.csv").open() as file:
+        written = list(csv.DictReader(file))
+    assert [(row["iteration"], row["mean"]) for row in written[::2]] == [("0", "-20"), ("1", "-19")]
+    text = page.read_text()
+    assert "protocol.sticky_actions is 0.0 here and 0.25 there" in text
+    assert "training-table" in text
+    assert "training-table" not in make_report(tmp_path, resamples=100)[0].read_text()

@@ -1,0 +1,67 @@
+"""What the loop hands to learning: clipped rewards, and time limits as ends if asked for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxrl import presets
+from proxrl.training.folder import RunFolder
+from proxrl.training.loop import Run
+from proxrl.types import End
+
+SMALL = {
+    "replay.capacity": 1_000,
+    "replay.warmup_steps": 900,
+    "replay.batch_size": 8,
+    "logging.tensorboard": False,
+    "threads": 1,
+}
+
+
+def new_run(env: str, folder: Path, **settings: Any) -> Run:
+    dotted = {name.replace("__", "."): value for name, value in settings.items()}
+    config = presets.make("dqn-pro", env, {**SMALL, **dotted})
+    place = RunFolder(folder)
+    place.make()
+    place.write_config(config)
+    return Run(config, place)
+
+
+@pytest.mark.parametrize("clip", [None, False])
+def test_the_atari_preset_clips_rewards_for_learning_and_not_for_returns(
+    clip: bool | None, tmp_path: Path
+) -> None:
+    """Invaders are worth 5 to 30 points each."""
+    settings = {} if clip is None else {"protocol__clip_rewards": clip}
+    run = new_run("ALE/SpaceInvaders-v5", tmp_path, **settings)
+    points, learnt = [], []
+    for _ in range(250):
+        before = run.episode_return
+        run.advance()
+        assert len(run.episodes.actions) == run.step, "all within the first game"
+        points.append(run.episode_return - before)
+        learnt.append(run.log.newest_step()[1])
+    run.close()
+    assert max(points) >= 5
+    assert learnt == ([min(1.0, one) for one in points] if clip is None else points)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_time_limit_is_an_end_for_learning_only_if_asked_for(
+    terminal: bool, tmp_path: Path
+) -> None:
+    """CartPole falls after eight steps at the earliest; here it is cut at five."""
+    run = new_run(
+        "CartPole-v1",
+        tmp_path,
+        protocol__max_episode_steps=5,
+        protocol__time_limit_terminal=terminal,
+    )
+    ends = []
+    for _ in range(20):
+        run.advance()
+        ends.append(run.log.newest_step()[2])
+    run.close()
+    last = End.TERMINATED if terminal else End.TRUNCATED
+    assert ends == [End.NO, End.NO, End.NO, End.NO, last] * 4
