@@ -5,10 +5,9 @@ import torch
 from torch import nn
 
 from proxrl.agents.networks import (
-    SmallConvolution,
     build_network,
     register_network,
-    to_images,
+    scaled_images,
 )
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
@@ -53,34 +52,17 @@ def test_auto_fits_the_observation(spec: ObservationSpec, first: tuple[int, ...]
 def test_images_are_scaled_to_one_inside_the_network() -> None:
     network = build_network(ATARI, 2, NetworkConfig("nature", (512,)), seed=0)
     states = torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)
-    assert to_images(states, ATARI).max() == 1.0
+    assert scaled_images(states, ATARI).max() == 1.0
     assert torch.equal(network(states), network(states.clone())), "and the states are left alone"
 
 
 def test_a_stack_of_images_with_channels_becomes_channels() -> None:
     spec = ObservationSpec((5, 6, 2), "uint8", stack=2, high=1.0)
     states = torch.arange(2 * 5 * 6 * 2).reshape(1, 2, 5, 6, 2).to(torch.uint8)
-    images = to_images(states, spec)
+    images = scaled_images(states, spec)
     assert images.shape == (1, 5, 6, 4)
     assert images.is_contiguous()
     assert torch.equal(images[0, :, :, 3], states[0, 1, :, :, 1].float())
-
-
-@pytest.mark.parametrize("shape", [(2, 10, 10, 4), (1, 3, 5, 7), (3, 6, 4, 1)])
-def test_a_small_convolution_is_torchs(shape: tuple[int, ...]) -> None:
-    """Values and gradients of one matrix product over patches, against conv2d and ReLU."""
-    layer = SmallConvolution(shape[3], 16, kernel_size=3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    images = torch.randn(shape)
-    ours = layer(images)
-    ours.square().sum().backward()
-    gradients = [parameter.grad.clone() for parameter in layer.parameters()]
-    layer.zero_grad()
-    channels_first = images.permute(0, 3, 1, 2)
-    theirs = nn.functional.conv2d(channels_first, layer.weight, layer.bias).relu()
-    theirs.square().sum().backward()
-    torch.testing.assert_close(ours.permute(0, 3, 1, 2), theirs)
-    for mine, parameter in zip(gradients, layer.parameters(), strict=True):
-        torch.testing.assert_close(mine, parameter.grad, rtol=1e-4, atol=1e-4)
 
 
 def test_weights_follow_from_the_seed_alone() -> None:

@@ -39,6 +39,7 @@ def _impossible_alone(config: RunConfig) -> Rules:
         ("target.period", t.period),
         ("evaluation.period_steps", c.evaluation.period_steps),
         ("evaluation.episodes", c.evaluation.episodes),
+        ("evaluation.environments", c.evaluation.environments),
         ("checkpoint.period_steps", c.checkpoint.period_steps),
     ]
     rates = [
