@@ -39,8 +39,7 @@ class QNetwork(nn.Module):
         self.head = make_head(head)
         self._rows = actions + int(dueling)
         self._dueling = dueling
-        ours = isinstance(body, ConvNet | Dense) and all(p.requires_grad for p in body.parameters())
-        self._function: Function = body.written_out() if ours else Recorded(body)
+        self._function = _function_of(body)
 
     @staticmethod
     def body_outputs(actions: int, head: HeadConfig, dueling: bool) -> int:
@@ -76,6 +75,13 @@ class QNetwork(nn.Module):
             advantages = numbers[:, 1:]
             numbers = numbers[:, :1] + advantages - advantages.mean(dim=1, keepdim=True)
         return numbers
+
+
+def _function_of(body: nn.Module) -> Function:
+    """Written out if it is one of ours, whole; recorded by autograd if not."""
+    if isinstance(body, ConvNet | Dense) and all(p.requires_grad for p in body.parameters()):
+        return body.written_out()
+    return Recorded(body)
 
 
 class ConvNet(nn.Module):

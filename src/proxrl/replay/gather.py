@@ -76,7 +76,7 @@ class _Buffer:
         on_cuda = device.type == "cuda"
         self.states = torch.empty(shape, dtype=dtype, pin_memory=on_cuda)
         self._device = device
-        self._copied = torch.cuda.Event() if on_cuda else None
+        self._copied = torch.Event(device) if on_cuda else None
 
     def wait(self) -> None:
         if self._copied is not None:
