@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from proxrl import presets
-from proxrl.agents.categorical import project
+from proxrl.agents.heads.categorical import project
 from proxrl.agents.learner import Learner
-from proxrl.agents.losses import objective
-from proxrl.agents.networks import build_network
+from proxrl.agents.networks import QNetwork, build_network
 from proxrl.config import RunConfig, validated
 from proxrl.errors import RunFailed
 from proxrl.proximal import Proximal
@@ -56,14 +55,12 @@ def batches(count: int, seed: int = 0) -> list[Batch]:
 def torch_adam(of: Learner) -> torch.optim.Adam:
     """Torch's own Adam with the moments of this learner."""
     run = of._config.learner
-    weights = list(of.online.parameters())
-    adam = torch.optim.Adam(weights, run.learning_rate, eps=run.adam_epsilon)
-    for weight, moments in zip(weights, of._adam.moments, strict=True):
-        adam.state[weight] = {
-            "step": moments.step.clone(),
-            "exp_avg": moments.mean.clone(),
-            "exp_avg_sq": moments.square.clone(),
-        }
+    adam = torch.optim.Adam(of.weights, run.learning_rate, eps=run.adam_epsilon)
+    adam.state[of.weights[0]] = {
+        "step": of._adam.steps[0].clone(),
+        "exp_avg": of._adam.mean[0].clone(),
+        "exp_avg_sq": of._adam.square[0].clone(),
+    }
     return adam
 
 
@@ -90,7 +87,8 @@ def test_infinite_c_is_dqn_to_the_bit_after_2000_updates() -> None:
 
 
 def test_the_learners_step_is_the_drop_ins_to_the_bit() -> None:
-    """Our fused Adam and pull against `Proximal` around torch's own Adam, 200 updates."""
+    """Pull and Adam on one vector, and `Proximal` around torch's own Adam on every parameter, given
+    the same gradients: 200 updates."""
     run = config(proximal__c=0.05)
     each, twin = learner(run), learner(run)
     rate, epsilon = run.learner.learning_rate, run.learner.adam_epsilon
@@ -98,8 +96,8 @@ def test_the_learners_step_is_the_drop_ins_to_the_bit() -> None:
     optimizer = Proximal(adam, twin.target.parameters(), c=0.05)
     for number, batch in enumerate(batches(200), start=1):
         each.update(batch)
-        optimizer.zero_grad()
-        objective(twin.online, twin.target, batch, False, "squared").losses.mean().backward()
+        for mine, its in zip(each.online.parameters(), twin.online.parameters(), strict=True):
+            its.grad = mine.grad.clone()  # the gradient itself is tested in test_chain.py
         optimizer.step()
         if number % 5 == 0:
             twin.target.load_state_dict(twin.online.state_dict())
@@ -199,7 +197,7 @@ def test_update_reports_what_it_saw() -> None:
     update = each.update(batch)
     assert update.mean_value == pytest.approx(values.mean().item())
     assert update.loss == pytest.approx(update.priorities.square().mean().item())
-    assert update.probe == (0.0, 0.0), "before the first step both networks are one"
+    assert update.distances == (0.0, 0.0), "before the first step both networks are one"
 
 
 @pytest.mark.parametrize("agent", ["dqn", "rainbow", "rainbow-full"])
@@ -217,7 +215,7 @@ def test_where_both_networks_are_one_nothing_is_between_them(agent: str) -> None
         return penalty
 
     each.rule.penalty = spy  # type: ignore[method-assign]
-    assert each.update(batch).probe == (0.0, 0.0)
+    assert each.update(batch).distances == (0.0, 0.0)
     each.update(batch)
     assert penalties[0] == 0.0
     assert penalties[1] > 0.0
@@ -225,10 +223,10 @@ def test_where_both_networks_are_one_nothing_is_between_them(agent: str) -> None
 
 def test_probes_see_the_networks_drift_apart() -> None:
     each = learner(config(target__period=10))
-    probes = [each.update(batch).probe for batch in batches(3)]
+    probes = [each.update(batch).distances for batch in batches(3)]
     assert probes[2] is not None
-    assert probes[2].parameter_distance > 0
-    assert probes[2].value_distance > 0
+    assert probes[2].parameters > 0
+    assert probes[2].values > 0
 
 
 def test_double_is_a_switch() -> None:
@@ -350,11 +348,25 @@ def test_noise_is_new_for_every_update_and_from_the_learners_generator() -> None
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
 def test_a_loss_that_is_not_finite_stops_with_a_diagnosis(poison: float) -> None:
+    """What updates report is read later, several at a time: the first bad one is named."""
     each = learner(config())
-    good, bad = batches(2)
-    each.update(good)
+    good, bad, after = batches(3)
+    updates = [
+        each.update(batch)
+        for batch in (good, bad._replace(returns=torch.full((8,), poison)), after)
+    ]
+    losses = [update.loss.item() for update in updates]
+    values = [update.mean_value.item() for update in updates]
+    each.require_finite(losses[:1], values[:1])
     with pytest.raises(RunFailed, match=r"at update 2 .*smaller learning rate"):
-        each.update(bad._replace(returns=torch.full((8,), poison)))
+        each.require_finite(losses, values)
+
+
+def test_weights_that_are_not_finite_are_never_saved() -> None:
+    each = learner(config())
+    each.weights[0].data[0] = math.nan
+    with pytest.raises(RunFailed, match="weights are not finite after update 0"):
+        each.state()
 
 
 def test_state_goes_on_to_the_bit() -> None:
@@ -375,15 +387,16 @@ def test_state_goes_on_to_the_bit() -> None:
     assert torch.equal(target(whole), target(resumed))
 
 
-def test_weights_without_a_gradient_stay_where_they_are() -> None:
-    """A frozen layer and one that is not used, as a network of one's own may have."""
-    run = config()
-    each = learner(run)
-    frozen = next(each.online.parameters())
-    before = frozen.detach().clone()
-    frozen.requires_grad_(False)
-    for batch in batches(3):
+def test_frozen_and_unused_weights_stay_where_they_are() -> None:
+    """As a network of one's own may have them."""
+    run = config(proximal__c=0.05)
+    network = build_network(SPEC, 2, run.network, run.seed, run.head)
+    network.body.layers[0].weight.requires_grad_(False)
+    network.body.unused = torch.nn.Linear(2, 2)
+    network = QNetwork(network.body, 2, run.head, dueling=False)
+    before = {name: p.detach().clone() for name, p in network.named_parameters()}
+    each = Learner(network, run, CPU)
+    for batch in batches(12):
         each.update(batch)
-    assert torch.equal(frozen, before)
-    assert each._adam.moments[0].step.item() == 0
-    assert each._adam.moments[1].step.item() == 3
+    moved = {name for name, p in network.named_parameters() if not torch.equal(p, before[name])}
+    assert moved == {"body.layers.0.bias", "body.last.weight", "body.last.bias"}

@@ -8,15 +8,14 @@ import pytest
 import torch
 from torch import nn
 
+from proxrl.agents.layers import Convolution
 from proxrl.agents.networks import (
-    SameConvolution,
-    SmallConvolution,
     build_network,
     register_network,
-    same_padding,
-    to_images,
+    scaled_images,
 )
 from proxrl.agents.noisy import noisy_layers
+from proxrl.agents.padding import SameConvolution, same_padding
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.types import Array, ObservationSpec
@@ -41,9 +40,9 @@ def test_nature_same_has_dopamines_number_of_weights() -> None:
     network = build_network(ATARI, 4, NetworkConfig("nature-same", (512,)), seed=0)
     assert count(network) == 8224 + 32832 + 36928 + (7744 * 512 + 512) + (512 * 4 + 4)
     assert count(network) == 4_045_476
-    sides, images = [], to_images(torch.zeros((1, 4, 84, 84), dtype=torch.uint8), ATARI)
-    for convolution in network.body.convolutions:
-        images = convolution(images)
+    sides, images = [], scaled_images(torch.zeros((1, 4, 84, 84), dtype=torch.uint8), ATARI)
+    for module in network.body.convolutions:
+        images = Convolution(module).forward(images)
         sides.append(tuple(images.shape[1:3]))
         assert images.is_contiguous(), "channels last, so that flattening copies nothing"
     assert sides == [(21, 21), (11, 11), (11, 11)]
@@ -88,7 +87,7 @@ def test_a_padded_convolution_is_tensorflows(
     layer = SameConvolution(3, 5, kernel_size=kernel, stride=stride)
     images = torch.rand((2, height, width, 3))
     with torch.no_grad():
-        found = layer(images)
+        found = Convolution(layer).forward(images)
     expected = same_oracle(
         images.double().numpy(),
         layer.weight.detach().double().numpy(),
@@ -167,34 +166,17 @@ def test_auto_fits_the_observation(spec: ObservationSpec, first: tuple[int, ...]
 def test_images_are_scaled_to_one_inside_the_network() -> None:
     network = build_network(ATARI, 2, NetworkConfig("nature", (512,)), seed=0)
     states = torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)
-    assert to_images(states, ATARI).max() == 1.0
+    assert scaled_images(states, ATARI).max() == 1.0
     assert torch.equal(network(states), network(states.clone())), "and the states are left alone"
 
 
 def test_a_stack_of_images_with_channels_becomes_channels() -> None:
     spec = ObservationSpec((5, 6, 2), "uint8", stack=2, high=1.0)
     states = torch.arange(2 * 5 * 6 * 2).reshape(1, 2, 5, 6, 2).to(torch.uint8)
-    images = to_images(states, spec)
+    images = scaled_images(states, spec)
     assert images.shape == (1, 5, 6, 4)
     assert images.is_contiguous()
     assert torch.equal(images[0, :, :, 3], states[0, 1, :, :, 1].float())
-
-
-@pytest.mark.parametrize("shape", [(2, 10, 10, 4), (1, 3, 5, 7), (3, 6, 4, 1)])
-def test_a_small_convolution_is_torchs(shape: tuple[int, ...]) -> None:
-    """Values and gradients of one matrix product over patches, against conv2d and ReLU."""
-    layer = SmallConvolution(shape[3], 16, kernel_size=3).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    images = torch.randn(shape)
-    ours = layer(images)
-    ours.square().sum().backward()
-    gradients = [parameter.grad.clone() for parameter in layer.parameters()]
-    layer.zero_grad()
-    channels_first = images.permute(0, 3, 1, 2)
-    theirs = nn.functional.conv2d(channels_first, layer.weight, layer.bias).relu()
-    theirs.square().sum().backward()
-    torch.testing.assert_close(ours.permute(0, 3, 1, 2), theirs)
-    for mine, parameter in zip(gradients, layer.parameters(), strict=True):
-        torch.testing.assert_close(mine, parameter.grad, rtol=1e-4, atol=1e-4)
 
 
 def test_weights_follow_from_the_seed_alone() -> None:

@@ -6,23 +6,33 @@ import pytest
 import torch
 
 from proxrl import presets
-from proxrl.agents.learner import Probe, Update
+from proxrl.agents.learner import Distances, Update
 from proxrl.training.metrics import EPISODES, METRICS, SPEED, Interval, Journalist, read_lines
 
 CONFIG = presets.make("dqn", "CartPole-v1", {"logging.tensorboard": False})
 
 
-def update(loss: float, sync: float | None = None, probe: Probe | None = None) -> Update:
-    return Update(loss, 2 * loss, torch.zeros(1), probe, sync)
+def update(
+    loss: float, sync: float | None = None, distances: tuple[float, float] | None = None
+) -> Update:
+    return Update(
+        torch.tensor(loss),
+        torch.tensor(2 * loss),
+        torch.zeros(1),
+        None if distances is None else Distances(*map(torch.tensor, distances)),
+        None if sync is None else torch.tensor(sync),
+    )
 
 
 def test_an_interval_by_hand() -> None:
     interval = Interval()
     interval.add_episode(10.0, 5)
     interval.add_episode(20.0, 7)
-    interval.add_update(update(1.0, probe=Probe(3.0, 0.5)))
+    interval.add_update(update(1.0, distances=(3.0, 0.5)))
     interval.add_update(update(3.0, sync=4.0))
     interval.add_update(update(5.0, sync=8.0))
+    assert interval.read_updates() == ([1.0, 3.0, 5.0], [2.0, 6.0, 10.0])
+    assert interval.read_updates() == ([], []), "each is read once"
     assert interval.summary() == {
         "train/episode_return": 15.0,
         "train/episode_length": 6.0,
@@ -45,9 +55,11 @@ def test_an_empty_interval_has_no_means() -> None:
 def test_an_interval_goes_on_from_its_state_whatever_the_order_of_keys() -> None:
     interval = Interval()
     interval.add_update(update(0.1, sync=0.2))
+    interval.read_updates()
     restored = Interval(dict(sorted(interval.state().items())))
     for each in (interval, restored):
         each.add_update(update(0.3))
+        each.read_updates()
     assert list(restored.summary().items()) == list(interval.summary().items())
 
 

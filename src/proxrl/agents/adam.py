@@ -1,50 +1,38 @@
-"""Adam (Kingma & Ba 2015) as one call of torch's fused kernel.
+"""Adam (Kingma & Ba 2015) on the vector of all weights: one call of torch's fused kernel.
 
-The same bits as `torch.optim.Adam(fused=True)`, without what an optimizer object costs per step: a
-sixth of a MinAtar update.
+Bit-identical to `torch.optim.Adam(fused=True)` on the same vector, without what an optimizer object
+costs per step.
 """
-
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from proxrl.agents.weights import Layout, gradient_of
+
 BETA_1, BETA_2 = 0.9, 0.999
 
 
-class Moments(NamedTuple):
-    """What Adam remembers of one weight."""
-
-    mean: Tensor  # of the gradient, decaying
-    square: Tensor  # of its square
-    step: Tensor  # how often it was updated, a scalar
-
-
 class Adam:
-    """The moments of some weights, and the step that uses them."""
+    """The moments of a gradient, and the step that uses them."""
 
-    def __init__(self, weights: list[Tensor], epsilon: float) -> None:
-        self._weights = weights
+    def __init__(self, layout: Layout, epsilon: float) -> None:
+        self._layout = layout
         self._epsilon = epsilon
-        self.moments = [
-            Moments(torch.zeros_like(w), torch.zeros_like(w), torch.zeros((), device=w.device))
-            for w in (weight.detach() for weight in weights)
-        ]
+        self.mean = layout.zeros()  # of the gradient, decaying
+        self.square = layout.zeros()  # of its square
+        self.steps = [torch.zeros((), device=layout.device) for _ in self.mean]
 
     @torch.no_grad()
-    def step(self, learning_rate: float) -> None:
-        """w <- w - alpha mean / (sqrt(square) + epsilon), the moments corrected for their start."""
-        pairs = zip(self._weights, self.moments, strict=True)
-        moving = [(w, w.grad, moments) for w, moments in pairs if w.grad is not None]
-        steps = [moments.step for _, _, moments in moving]
-        torch._foreach_add_(steps, 1.0)
+    def step(self, weights: list[Tensor], learning_rate: float) -> None:
+        """w <- w - alpha mean / (sqrt(square) + epsilon), with bias-corrected moments."""
+        torch._foreach_add_(self.steps, 1.0)
         torch._fused_adam_(
-            [weight for weight, _, _ in moving],
-            [gradient for _, gradient, _ in moving],
-            [moments.mean for _, _, moments in moving],
-            [moments.square for _, _, moments in moving],
+            weights,
+            [gradient_of(weight) for weight in weights],
+            self.mean,
+            self.square,
             [],
-            steps,
+            self.steps,
             lr=learning_rate,
             beta1=BETA_1,
             beta2=BETA_2,
@@ -53,3 +41,21 @@ class Adam:
             amsgrad=False,
             maximize=False,
         )
+
+    def state(self) -> dict[str, Tensor]:
+        """The moments by the name of their parameter, and the number of steps."""
+        moments = {f"{name}.mean": view for name, view in self._layout.views(self.mean).items()}
+        moments |= {
+            f"{name}.square": view for name, view in self._layout.views(self.square).items()
+        }
+        return {**moments, "steps": self.steps[0]}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        """Continue where `state` was taken."""
+        for name, tensor in self.state().items():
+            if name != "steps":
+                tensor.copy_(state[name])
+        # Runs of proxrl 0.1 counted the steps of each parameter; unused ones stayed at 0.
+        counts = [count for name, count in state.items() if name.endswith(("steps", ".step"))]
+        for steps in self.steps:
+            steps.copy_(torch.stack(counts).max())

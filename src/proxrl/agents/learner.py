@@ -10,7 +10,7 @@ is a head, a target rule, a proximal rule and a step-size rule, all values of th
 
 import copy
 import math
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from proxrl.agents.adam import Adam
-from proxrl.agents.losses import objective
+from proxrl.agents.heads import at_action, make_head
 from proxrl.agents.networks import QNetwork
 from proxrl.agents.noisy import draw_noise, noisy_layers, silent
+from proxrl.agents.weights import Layout
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed
-from proxrl.proximal import distance
 from proxrl.proximal.rules import make_rule
 from proxrl.types import Batch
 
@@ -34,24 +34,24 @@ ADVICE = {
 }
 
 
-class Probe(NamedTuple):
-    """How far the online network is from the target, in weights and on a batch, in values.
+class Distances(NamedTuple):
+    """How far the online network is from the target, in weights and in values on a batch.
 
     The first of those between two syncs is taken at the sync, where both are 0.
     """
 
-    parameter_distance: float  # ||w - theta||
-    value_distance: float  # mean |Q(s, a; w) - Q(s, a; theta)|
+    parameters: Tensor  # ||w - theta||
+    values: Tensor  # mean |Q(s, a; w) - Q(s, a; theta)|
 
 
 class Update(NamedTuple):
-    """What one update tells the rest of the run."""
+    """What one update tells the rest of the run: tensors, so that nobody waits for them."""
 
-    loss: float  # h(w), before the step; weighted, if the batch was
-    mean_value: float  # mean Q(s, a; w) of the batch
+    loss: Tensor  # h(w), before the step; weighted, if the batch was
+    mean_value: Tensor  # mean Q(s, a; w) of the batch
     priorities: Tensor  # of each transition, [batch]: |TD error|, or the cross-entropy
-    probe: Probe | None  # taken a few times between two syncs
-    sync_distance: float | None  # ||theta_new - theta_old||, if the target was synced
+    distances: Distances | None  # taken a few times between two syncs
+    sync_distance: Tensor | None  # ||theta_new - theta_old||, if the target was synced
 
 
 class Learner:
@@ -66,47 +66,57 @@ class Learner:
     ) -> None:
         self.online = network.to(device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
+        layout = Layout(self.online)
+        self.weights = layout.move_(self.online, with_gradient=True)  # w
+        self.anchor = layout.move_(self.target, with_gradient=False)  # theta
         self.rule = make_rule(config)
         self.updates = 0
-        self._weights: list[Tensor] = list(self.online.parameters())
-        self._anchor: list[Tensor] = list(self.target.parameters())
-        self._adam = Adam(self._weights, config.learner.adam_epsilon)
+        self._adam = Adam(layout, config.learner.adam_epsilon)
+        self._head = make_head(config.head, config.learner.loss).to(device)
         self._config = config
         self._noise = noise or np.random.default_rng(config.seed)
         self._noisy = [noisy_layers(network) for network in (self.online, self.target)]
         self._updates_per_sync = max(1, round(config.updates_per_sync))
         self._probe_period = max(1, self._updates_per_sync // PROBES_PER_SYNC)
 
+    @torch.no_grad()
     def update(self, batch: Batch, proximal_batch: Batch | None = None) -> Update:
         """One pass of Algorithm 1's inner loop; a proximal rule may have a batch of its own."""
-        config = self._config.learner
         for layers in self._noisy:
             draw_noise(layers, self._noise)
-        losses, values, priorities = objective(
-            self.online, self.target, batch, config.double, config.loss
-        )
-        loss = (losses if batch.weights is None else batch.weights * losses).mean()
-        with self._without_noise():
-            penalty = self.rule.penalty(self.online, self.target, proximal_batch or batch)
+        targets = self._targets(batch)
+        outputs, backward = self.online.with_backward(batch.states)
+        found = self._head.loss(outputs, batch.actions, targets)
+        losses, gradients = found.losses, found.gradients / len(found.losses)
+        if batch.weights is not None:
+            losses = batch.weights * losses
+            gradients = gradients * batch.weights.view(-1, *[1] * (gradients.dim() - 1))
+        backward(at_action(gradients, batch.actions, outputs))  # dh/dw
+        self._add_penalty(proximal_batch or batch)
 
-        for weight in self._weights:
-            weight.grad = None
-        (loss if penalty is None else loss + penalty).backward()
-        probe = self._probe(batch)
+        distances = self._distances(batch)
         alpha = self.learning_rate
-        self.rule.change_gradient(self._weights, self._anchor)
-        self.rule.change_weights(self._weights, self._anchor, alpha)  # the proximal pull
-        self._adam.step(alpha)
+        self.rule.change_gradient(self.weights, self.anchor)
+        self.rule.change_weights(self.weights, self.anchor, alpha)  # the proximal pull
+        self._adam.step(self.weights, alpha)
         self.updates += 1
         sync_distance = self._sync_target()
 
         return Update(
-            loss=self._finite(loss.item(), values),
-            mean_value=values.mean().item(),
-            priorities=priorities,
-            probe=probe,
-            sync_distance=sync_distance,
+            losses.mean(), found.values.mean(), found.priorities, distances, sync_distance
         )
+
+    def _targets(self, batch: Batch) -> Tensor:
+        """r + gamma max_a' Q(s', a'; theta), or its distribution; doubly, w chooses a'."""
+        chooser = self.online(batch.next_states) if self._config.learner.double else None
+        return self._head.targets(batch, self.target.outputs(batch.next_states), chooser)
+
+    def _add_penalty(self, batch: Batch) -> None:
+        """Add the gradient of the proximal rule's own term of the loss, if it has one."""
+        with torch.enable_grad(), self._without_noise():
+            penalty = self.rule.penalty(self.online, self.target, batch)
+            if penalty is not None:
+                torch.autograd.backward(penalty)
 
     def draw_noise(self) -> None:
         """New noise for the online network's noisy layers, if it has any: before each action."""
@@ -114,7 +124,8 @@ class Learner:
 
     def _without_noise(self) -> AbstractContextManager[None]:
         """Both networks' means: at w = theta they agree, whatever their noise."""
-        return silent([layer for layers in self._noisy for layer in layers])
+        noisy = [layer for layers in self._noisy for layer in layers]
+        return silent(noisy) if noisy else nullcontext()
 
     @property
     def learning_rate(self) -> float:
@@ -125,53 +136,59 @@ class Learner:
         since_sync = self.updates % self._updates_per_sync
         return alpha + (last - alpha) * since_sync / max(1, self._updates_per_sync - 1)
 
-    def _sync_target(self) -> float | None:
+    def _sync_target(self) -> Tensor | None:
         """theta <- w when due, or theta <- tau w + (1 - tau) theta after every update."""
         report = self.updates % self._updates_per_sync == 0
         if self._config.target.rule == "polyak":
             tau = self._config.target.tau
-            moved = tau * distance(self._weights, self._anchor) if report else None
-            torch._foreach_lerp_(self._anchor, [weight.detach() for weight in self._weights], tau)
+            moved = tau * self._distance() if report else None
+            torch._foreach_lerp_(self.anchor, self.weights, tau)
         elif report:
-            moved = distance(self._weights, self._anchor)
-            torch._foreach_copy_(self._anchor, [weight.detach() for weight in self._weights])
+            moved = self._distance()
+            torch._foreach_copy_(self.anchor, self.weights)
         else:
             return None
-        self.rule.synced(self._weights, self._anchor)
+        self.rule.synced(self.weights, self.anchor)
         return moved
 
-    @torch.no_grad()
-    def _probe(self, batch: Batch) -> Probe | None:
+    def _distance(self) -> Tensor:
+        """||w - theta||."""
+        apart = torch._foreach_sub(self.weights, self.anchor)
+        distance: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(apart)))
+        return distance
+
+    def _distances(self, batch: Batch) -> Distances | None:
         if self.updates % self._probe_period:
             return None
         with self._without_noise():
-            away = self.online(batch.states) - self.target(batch.states)
-        return Probe(
-            parameter_distance=distance(self._weights, self._anchor),
-            value_distance=away.gather(1, batch.actions[:, None]).abs().mean().item(),
+            apart = self.online(batch.states) - self.target(batch.states)
+        return Distances(
+            parameters=self._distance(),
+            values=apart.gather(1, batch.actions[:, None]).abs().mean(),
         )
 
-    def _finite(self, loss: float, values: Tensor) -> float:
-        if math.isfinite(loss):
-            return loss
-        config, head = self._config.learner, self._config.head.kind
-        kind = config.loss if head == "expected" else "cross-entropy"
-        raise RunFailed(
-            f"the loss became {loss} at update {self.updates} "
-            f"(largest |Q| in the batch {values.abs().max().item():.3g}, "
-            f"learning rate {config.learning_rate:g}, loss {kind}): {ADVICE[head]}"
-        )
+    def require_finite(self, losses: list[float], mean_values: list[float]) -> None:
+        """`RunFailed` if one of the latest updates' losses is not finite; they may be read late."""
+        for back, (loss, value) in enumerate(zip(losses, mean_values, strict=True)):
+            if not math.isfinite(loss):
+                config, head = self._config.learner, self._config.head.kind
+                kind = config.loss if head == "expected" else "cross-entropy"
+                raise RunFailed(
+                    f"the loss became {loss} at update {self.updates - len(losses) + 1 + back} "
+                    f"(mean Q of the batch {value:.3g}, learning rate {config.learning_rate:g}, "
+                    f"loss {kind}): {ADVICE[head]}"
+                )
 
     # -------------------------------------------------------------------------------- checkpoints
 
     def state(self) -> dict[str, Tensor]:
         """Copies of both networks and of Adam's moments, by name; never of weights gone astray."""
-        if not math.isfinite(distance(self._weights, self._anchor)):
+        if not math.isfinite(self._distance().item()):
             advice = ADVICE[self._config.head.kind]
             raise RunFailed(f"the weights are not finite after update {self.updates}: {advice}")
         tensors = {f"online.{name}": t for name, t in self.online.state_dict().items()}
         tensors |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
-        tensors |= self._moments()
+        tensors |= {f"adam.{name}": tensor for name, tensor in self._adam.state().items()}
         tensors |= {f"rule.{name}": tensor for name, tensor in self.rule.state().items()}
         return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
@@ -180,18 +197,8 @@ class Learner:
         self.updates = updates
         self.online.load_state_dict(_below("online.", tensors))
         self.target.load_state_dict(_below("target.", tensors))
-        for name, moment in self._moments().items():
-            moment.copy_(tensors[name])
+        self._adam.load(_below("adam.", tensors))
         self.rule.load(_below("rule.", tensors))
-
-    def _moments(self) -> dict[str, Tensor]:
-        """Adam's own tensors by the name of their weight."""
-        names = [name for name, _ in self.online.named_parameters()]
-        return {
-            f"adam.{name}.{kind}": tensor
-            for name, moments in zip(names, self._adam.moments, strict=True)
-            for kind, tensor in moments._asdict().items()
-        }
 
 
 def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -8,16 +8,19 @@ bytes. A stack of images becomes channels, last in memory: convolutions and thei
 faster so on the CPU. Initial weights are drawn from the run's own seed.
 """
 
+import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
-from proxrl.agents.categorical import expected_values
-from proxrl.agents.noisy import make_noisy, noisy_layers
+from proxrl.agents import layers
+from proxrl.agents.chain import Backward, Chain, Function, Layer, Recorded
+from proxrl.agents.heads import make_head
+from proxrl.agents.noisy import NoisyLinear, make_noisy, noisy_layers
+from proxrl.agents.padding import SameConvolution
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.plugins import imported
@@ -30,146 +33,128 @@ EXPECTED = HeadConfig()
 class QNetwork(nn.Module):
     """A body and its head: expected returns, or categorical ones; dueling or not."""
 
-    support: Tensor | None
-
     def __init__(self, body: nn.Module, actions: int, head: HeadConfig, dueling: bool) -> None:
         super().__init__()
         self.body = body
+        self.head = make_head(head)
         self._rows = actions + int(dueling)
         self._dueling = dueling
-        categorical = head.kind == "categorical"
-        self._atoms = head.atoms if categorical else 1
-        support = torch.linspace(head.v_min, head.v_max, head.atoms) if categorical else None
-        self.register_buffer("support", support, persistent=False)
+        self._function = _function_of(body)
 
     @staticmethod
     def body_outputs(actions: int, head: HeadConfig, dueling: bool) -> int:
         """Numbers per state that the body must give."""
-        return (actions + int(dueling)) * (head.atoms if head.kind == "categorical" else 1)
-
-    def outputs(self, states: Tensor) -> Tensor:
-        """Action values [batch, actions], or logits [batch, actions, atoms]."""
-        outputs: Tensor = self.body(states)
-        if self.support is not None:
-            outputs = outputs.view(-1, self._rows, self._atoms)
-        if self._dueling:  # the first row is V, the others are A: Q = V + A - mean A
-            advantages = outputs[:, 1:]
-            outputs = outputs[:, :1] + advantages - advantages.mean(dim=1, keepdim=True)
-        return outputs
+        return (actions + int(dueling)) * make_head(head).size
 
     def forward(self, states: Tensor) -> Tensor:
         """Action values Q(s, .), [batch, actions]."""
-        outputs = self.outputs(states)
-        return outputs if self.support is None else expected_values(outputs, self.support)
+        return self.head.values(self.outputs(states))
+
+    def outputs(self, states: Tensor) -> Tensor:
+        """Action values [batch, actions], or logits [batch, actions, atoms]."""
+        return self._combine(self._function.forward(states))
+
+    def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
+        """The outputs, and the function that takes dh/d outputs to dh/dw (`agents/chain.py`)."""
+        numbers, body_backward = self._function.with_backward(states)
+
+        def backward(gradient: Tensor) -> None:
+            if self._dueling:  # the transpose of V + A - mean A
+                to_value = gradient.sum(dim=1, keepdim=True)
+                to_advantages = gradient - gradient.mean(dim=1, keepdim=True)
+                gradient = torch.cat([to_value, to_advantages], dim=1)
+            body_backward(gradient.flatten(1))
+
+        return self._combine(numbers), backward
+
+    def _combine(self, numbers: Tensor) -> Tensor:
+        """What the body gives, [batch, rows x size], as outputs of each action."""
+        if self.head.size > 1:
+            numbers = numbers.view(-1, self._rows, self.head.size)
+        if self._dueling:  # the first row is V, the others are A: Q = V + A - mean A
+            advantages = numbers[:, 1:]
+            numbers = numbers[:, :1] + advantages - advantages.mean(dim=1, keepdim=True)
+        return numbers
 
 
-class Convolution(nn.Conv2d):
-    """A convolution and its ReLU on images [batch, height, width, channels]."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        return super().forward(images.permute(0, 3, 1, 2)).relu_().permute(0, 2, 3, 1)
-
-
-class SameConvolution(nn.Conv2d):
-    """A convolution and its ReLU with TensorFlow's SAME padding, [batch, height, width, channels].
-
-    The output has ceil(size / stride) places along each axis; the zeros that this takes are split
-    in halves, the odd one after the image. Padding that is even goes into the convolution, uneven
-    padding (a stride that does not divide) is a copy of the image.
-    """
-
-    def forward(self, images: Tensor) -> Tensor:
-        (top, bottom), (left, right) = (
-            same_padding(images.shape[1 + axis], self.kernel_size[axis], self.stride[axis])
-            for axis in (0, 1)
-        )
-        even = (top, left) == (bottom, right)
-        if not even:
-            images = functional.pad(images, (0, 0, left, right, top, bottom))
-        padding = (top, left) if even else (0, 0)
-        inputs = images.permute(0, 3, 1, 2)
-        outputs = functional.conv2d(inputs, self.weight, self.bias, self.stride, padding)
-        return outputs.relu_().permute(0, 2, 3, 1)
-
-
-def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Zeros before and after an axis, as TensorFlow's SAME: 84, 8, 4 is (2, 2); 21, 4, 2 (1, 2)."""
-    places = -(-size // stride)
-    zeros = max(0, (places - 1) * stride + kernel - size)
-    return zeros // 2, zeros - zeros // 2
-
-
-class SmallConvolution(nn.Conv2d):
-    """The same as one matrix product over all patches, stride 1: for images so small (MinAtar's)
-    that the set-up of a convolution costs more than its arithmetic."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        batch, height, width, channels = images.shape
-        side = self.kernel_size[0]
-        out = (batch, height - side + 1, width - side + 1)
-        image, row, pixel, _ = images.stride()
-        patches = images.as_strided((*out, side, side * channels), (image, row, pixel, row, 1))
-        weight = self.weight.permute(0, 2, 3, 1).flatten(1)  # [out, side x side x channels]
-        found = functional.linear(patches.reshape(-1, weight.shape[1]), weight, self.bias)
-        return found.relu_().view(*out, -1)
+def _function_of(body: nn.Module) -> Function:
+    """Written out if it is one of ours, whole; recorded by autograd if not."""
+    if isinstance(body, ConvNet | Dense) and all(p.requires_grad for p in body.parameters()):
+        return body.written_out()
+    return Recorded(body)
 
 
 class ConvNet(nn.Module):
-    """Convolutions, then dense layers."""
+    """Convolutions, then dense layers, with a ReLU after each but the last."""
 
     def __init__(
         self,
         spec: ObservationSpec,
-        convolutions: list[nn.Conv2d],
+        convolutions: Sequence[nn.Conv2d],
         hidden: tuple[int, ...],
         outputs: int,
+        small: bool = False,
     ) -> None:
         super().__init__()
         self._spec = spec
+        self._small = small
         self.convolutions = nn.ModuleList(convolutions)
         with torch.no_grad():
-            example = torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))
-            features = self._features(example).shape[1]
-        self.dense = Dense(features, hidden, outputs)
+            features = torch.zeros((1, _channels(spec), *spec.shape[:2]))
+            for convolution in convolutions:
+                features = convolution(features)
+        self.dense = Dense(features.numel(), hidden, outputs)
+
+    def written_out(self) -> Chain:
+        """Channels are innermost in memory (as in Dopamine's networks): flattening copies nothing.
+
+        `small` images have one convolution, on patches.
+        """
+
+        convolutions = [module for module in self.convolutions if isinstance(module, nn.Conv2d)]
+        dense = self.dense.layers_written_out()
+        if not self._small:
+            images = functools.partial(scaled_images, spec=self._spec)
+            return Chain(images, [*map(layers.Convolution, convolutions), *dense])
+        first = layers.SmallConvolution(convolutions[0], self._spec)
+        return Chain(first.patches, [first, *dense])
 
     def forward(self, states: Tensor) -> Tensor:
-        outputs: Tensor = self.dense(self._features(states))
-        return outputs
-
-    def _features(self, states: Tensor) -> Tensor:
-        """Vectors with channels innermost: the order in memory of channels-last convolutions (and
-        of Dopamine's networks), so that nothing is copied."""
-        images = to_images(states, self._spec)
-        for convolution in self.convolutions:
-            images = convolution(images)
-        return images.flatten(1)
+        return self.written_out().forward(states)
 
 
 class Dense(nn.Module):
-    """Linear layers with ReLU between them, on flattened inputs."""
+    """Linear layers on flattened inputs, with a ReLU after each but the last."""
 
     def __init__(self, inputs: int, hidden: tuple[int, ...], outputs: int) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
             nn.Linear(before, after) for before, after in itertools.pairwise((inputs, *hidden))
         )
-        self.last = nn.Linear(hidden[-1] if hidden else inputs, outputs)
+        self.last: nn.Module = nn.Linear(hidden[-1] if hidden else inputs, outputs)
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        values = inputs.flatten(1).float()
-        for layer in self.layers:
-            values = layer(values).relu_()
-        outputs: Tensor = self.last(values)
-        return outputs
+    def layers_written_out(self) -> list[Layer]:
+        hidden = [_dense(module, relu=True) for module in self.layers]
+        return [*hidden, _dense(self.last, relu=False)]
+
+    def written_out(self) -> Chain:
+        return Chain(lambda states: states.flatten(1).float(), self.layers_written_out())
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.written_out().forward(states)
 
 
-def to_images(states: Tensor, spec: ObservationSpec) -> Tensor:
+def _dense(module: nn.Module, relu: bool) -> Layer:
+    if isinstance(module, NoisyLinear):
+        return layers.NoisyDense(module, relu)
+    assert isinstance(module, nn.Linear)
+    return layers.Dense(module, relu)
+
+
+def scaled_images(states: Tensor, spec: ObservationSpec) -> Tensor:
     """States to floats within [0, 1], [batch, height, width, stack x channels], in this order in
     memory (as the replay gives them)."""
-    if len(spec.shape) == 3:  # [batch, stack, height, width, channels]
-        images = states[:, 0] if spec.stack == 1 else states.permute(0, 2, 3, 1, 4).flatten(3)
-    else:
-        images = states.permute(0, 2, 3, 1)
+    images = layers.to_images(states, spec)
     images = images.float() if spec.high == 1.0 else images * (1.0 / spec.high)
     return images.contiguous()
 
@@ -178,10 +163,10 @@ def nature(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.M
     """The Nature DQN network (Mnih et al. 2015): three convolutions, one dense layer of 512."""
     if len(spec.shape) < 2 or min(spec.shape[:2]) < 36:
         raise UserError(f"network nature needs images of 36 x 36 or more, not {spec.shape}")
-    convolutions: list[nn.Conv2d] = [
-        Convolution(_channels(spec), 32, kernel_size=8, stride=4),
-        Convolution(32, 64, kernel_size=4, stride=2),
-        Convolution(64, 64, kernel_size=3, stride=1),
+    convolutions = [
+        nn.Conv2d(_channels(spec), 32, kernel_size=8, stride=4),
+        nn.Conv2d(32, 64, kernel_size=4, stride=2),
+        nn.Conv2d(64, 64, kernel_size=3, stride=1),
     ]
     return ConvNet(spec, convolutions, hidden, outputs)
 
@@ -193,7 +178,7 @@ def nature_same(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) ->
     """
     if len(spec.shape) < 2:
         raise UserError(f"network nature-same needs images, not {spec.shape}")
-    convolutions: list[nn.Conv2d] = [
+    convolutions = [
         SameConvolution(_channels(spec), 32, kernel_size=8, stride=4),
         SameConvolution(32, 64, kernel_size=4, stride=2),
         SameConvolution(64, 64, kernel_size=3, stride=1),
@@ -205,7 +190,8 @@ def minatar(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.
     """MinAtar's network (Young & Tian 2019): one 3 x 3 convolution, one dense layer of 128."""
     if len(spec.shape) < 2 or min(spec.shape[:2]) < 3:
         raise UserError(f"network minatar needs images of 3 x 3 or more, not {spec.shape}")
-    return ConvNet(spec, [SmallConvolution(_channels(spec), 16, kernel_size=3)], hidden, outputs)
+    convolution = nn.Conv2d(_channels(spec), 16, kernel_size=3)
+    return ConvNet(spec, [convolution], hidden, outputs, small=True)
 
 
 def mlp(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from proxrl.types import Array
 
@@ -26,11 +26,12 @@ def epsilon_greedy(
     """A random action with probability epsilon, else the one of largest value (lowest on ties)."""
     if generator.random() < epsilon:
         return int(generator.integers(actions))
-    return int(action_values(network, state, device).argmax())
+    return int(greedy_actions(network, state[None], device)[0])
 
 
-def action_values(network: nn.Module, state: Array, device: torch.device) -> Tensor:
-    """Q(s, .) of one state, [actions]."""
+def greedy_actions(network: nn.Module, states: Array, device: torch.device) -> Array:
+    """The action of largest value in each state, [batch]; the lowest on ties."""
     with torch.inference_mode():
-        values: Tensor = network(torch.from_numpy(state[None]).to(device))[0]
-        return values
+        values = network.forward(torch.from_numpy(states).to(device))
+        actions: Array = values.cpu().numpy().argmax(axis=1)
+        return actions

@@ -161,6 +161,8 @@ class EvaluationConfig:
     """Agent steps between two evaluations; also the interval of metrics.jsonl."""
     episodes: int = 2
     """Episodes per evaluation."""
+    environments: int = 10
+    """Episodes that advance together, each in an environment of its own; at most `episodes`."""
     epsilon: float = 0.001
     """Probability of a random action."""
     min_steps: int = 0

@@ -40,6 +40,7 @@ def _impossible_alone(config: RunConfig) -> Rules:
         ("evaluation.period_steps", c.evaluation.period_steps),
         ("evaluation.episodes", c.evaluation.episodes),
         ("evaluation.training_period_steps", c.evaluation.training_period_steps),
+        ("evaluation.environments", c.evaluation.environments),
         ("checkpoint.period_steps", c.checkpoint.period_steps),
     ]
     rates = [

@@ -63,9 +63,9 @@ class Episodes:
         self._stream = stream
         self._max_episode_steps = max_episode_steps
 
-    def begin(self) -> TimeStep:
-        """The next episode's first time step."""
-        return self._begin(self.number + 1)
+    def begin(self, number: int | None = None) -> TimeStep:
+        """The first time step of the next episode, or of the one with this number."""
+        return self._begin(self.number + 1 if number is None else number)
 
     def step(self, action: int) -> TimeStep:
         self.actions.append(action)

@@ -6,10 +6,11 @@ from proxrl.types import Array, ObservationSpec
 
 
 class FrameStack:
-    """The state that an agent sees now, in one reused array `state` [stack, *observation]."""
+    """The state that an agent sees now, in one reused array `state` [stack, *observation]: its
+    own, or a row of a batch."""
 
-    def __init__(self, spec: ObservationSpec) -> None:
-        self.state: Array = np.zeros(spec.state_shape, dtype=spec.dtype)
+    def __init__(self, spec: ObservationSpec, state: Array | None = None) -> None:
+        self.state = np.zeros(spec.state_shape, dtype=spec.dtype) if state is None else state
 
     def begin(self, observation: Array) -> None:
         """An episode starts: no history."""

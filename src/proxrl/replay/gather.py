@@ -1,5 +1,7 @@
 """From step numbers to a minibatch: one gather of all states into preallocated tensors."""
 
+import itertools
+
 import cv2
 import numpy as np
 import torch
@@ -26,8 +28,8 @@ class Gather:
         values, self._stack = self._frames.shape[1], log.spec.stack
         states = (2 * batch_size, values, self._stack)
         self._gathered = torch.empty((self._stack, *states[:2]), dtype=self._frames.dtype)
-        self._states = torch.empty(
-            states, dtype=self._frames.dtype, pin_memory=device.type == "cuda"
+        self._buffers = itertools.cycle(
+            [_Buffer(states, self._frames.dtype, device) for _ in range(2)]
         )
 
     @property
@@ -36,7 +38,7 @@ class Gather:
         return self.log.steps - min(len(self._window) - 1, self.log.running)
 
     def __call__(self, steps: Array) -> Batch:
-        """The transitions that begin at these steps; states are valid until the next call."""
+        """The transitions that begin at these steps; states are valid until the call after next."""
         windows = steps[:, None] + self._window  # [batch, n]
         frames, actions, rewards, ages, ends = self.log.records(windows)
         returns, discounts, spans = n_step(rewards, ends, self._discount)
@@ -44,9 +46,7 @@ class Gather:
         slots = self.log.stack_slots(
             np.concatenate([first, first + spans]), np.concatenate([age, age + spans])
         )  # [stack, 2 x batch]
-        states = self._gather(torch.from_numpy(slots.reshape(-1))).to(
-            self._device, non_blocking=True
-        )
+        states = self._gather(torch.from_numpy(slots.reshape(-1)))
         return Batch(
             states=states[: self.batch_size],
             actions=torch.from_numpy(actions[:, 0].astype(np.int64)).to(self._device),
@@ -58,8 +58,33 @@ class Gather:
 
     def _gather(self, slots: torch.Tensor) -> torch.Tensor:
         """States [2 x batch, stack, *observation], a view with the stack innermost in memory."""
-        into = self._gathered if self._stack > 1 else self._states
+        buffer = next(self._buffers)
+        buffer.wait()
+        into = self._gathered if self._stack > 1 else buffer.states
         torch.index_select(self._frames, 0, slots, out=into.view(slots.numel(), -1))
         if self._stack > 1:  # OpenCV interleaves several times faster than torch.stack
-            cv2.merge(list(self._gathered.numpy()), self._states.numpy())
-        return self._states.view(-1, *self.log.spec.shape, self._stack).movedim(-1, 1)
+            cv2.merge(list(self._gathered.numpy()), buffer.states.numpy())
+        states = buffer.sent()
+        return states.view(-1, *self.log.spec.shape, self._stack).movedim(-1, 1)
+
+
+class _Buffer:
+    """States on their way to the device. On CUDA a copy goes on while the program runs ahead; there
+    are two buffers, and one is not filled again before its last copy has ended."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
+        on_cuda = device.type == "cuda"
+        self.states = torch.empty(shape, dtype=dtype, pin_memory=on_cuda)
+        self._device = device
+        self._copied = torch.Event(device) if on_cuda else None
+
+    def wait(self) -> None:
+        if self._copied is not None:
+            self._copied.synchronize()
+
+    def sent(self) -> torch.Tensor:
+        """The states on the device."""
+        states = self.states.to(self._device, non_blocking=True)
+        if self._copied is not None:
+            self._copied.record()
+        return states

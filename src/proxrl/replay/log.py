@@ -98,7 +98,7 @@ class ReplayLog:
             _allocate(folder / STEPS, (steps,), STEP, make),
         ]
         self.frames: Array = _mapped(folder / FRAMES, frames_shape, np.dtype(spec.dtype))
-        records = _mapped(folder / STEPS, (steps,), STEP)
+        self._records = records = _mapped(folder / STEPS, (steps,), STEP)
         self._ring = (frames, steps)
         self._frame, self._age = records["frame"], records["age"]
         self._action, self._reward, self._end = records["action"], records["reward"], records["end"]
@@ -175,17 +175,14 @@ class ReplayLog:
 
     def records(self, steps: Array) -> tuple[Array, Array, Array, Array, Array]:
         """(frame, action, reward, age, end) of these steps, any shape."""
-        slots = steps % self._ring[1]
-        return (
-            self._frame[slots],
-            self._action[slots],
-            self._reward[slots],
-            self._age[slots],
-            self._end[slots],
-        )
+        found = self._records[steps % self._ring[1]]
+        return found["frame"], found["action"], found["reward"], found["age"], found["end"]
 
     def stack_slots(self, frames: Array, ages: Array) -> Array:
         """Slots of the states that end at these frames, [stack, states], oldest first."""
+        if self.spec.stack == 1:
+            alone: Array = (frames % self._ring[0])[None]
+            return alone
         back = np.arange(self.spec.stack - 1, -1, -1)[:, None]
         slots = (frames - back) % self._ring[0]
         return np.where(back <= ages, slots, self.zero_slot)

@@ -22,6 +22,9 @@ def n_step(rewards: Array, ends: Array, discount: float) -> tuple[Array, Array, 
     """
     batch, n = rewards.shape
     powers = _powers(discount, n)
+    if n == 1:  # the same, in a quarter of the time
+        ended = ends[:, 0] == TERMINATED
+        return rewards[:, 0], np.where(ended, np.float32(0), powers[1]), np.ones(batch, np.int64)
     counts = np.ones((batch, n), dtype=bool)  # a step counts if no step before it ended
     np.logical_and.accumulate(ends[:, :-1] == NO, axis=1, out=counts[:, 1:])
     spans = counts.sum(axis=1)  # k

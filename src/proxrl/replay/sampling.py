@@ -98,6 +98,7 @@ class PrioritisedReplay:
     def update(self, indices: Array, priorities: torch.Tensor) -> None:
         raw = priorities.detach().cpu().numpy().astype(np.float64)
         leaves = (raw + SMALLEST) ** self._alpha
+        leaves[~np.isfinite(leaves)] = self._largest  # of a loss that is about to stop the run
         self._tree.set(indices % self._gather.log.capacity, leaves)
         self._largest = max(self._largest, float(leaves.max()))
 

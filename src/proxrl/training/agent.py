@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,9 @@ from torch import nn
 from proxrl.agents.networks import build_network
 from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.config import RunConfig
-from proxrl.envs import Environment, make
+from proxrl.envs import Environment
 from proxrl.errors import UserError
-from proxrl.training.evaluate import Evaluation, evaluate
+from proxrl.training.evaluate import Evaluation, evaluate, make_scoring_environments
 from proxrl.training.folder import RunFolder
 from proxrl.training.machine import resolve_device
 from proxrl.types import Array
@@ -31,6 +30,7 @@ class Agent:
         self.config = config
         self.step = step  # agent steps it was trained for
         self.environment = environment  # as it was trained, under the protocol of scores
+        self._environments = [environment]  # that score side by side
         self.device = next(network.parameters()).device
         self._generator = np.random.default_rng(config.seed)
 
@@ -45,8 +45,7 @@ class Agent:
         if checkpoint is None:
             raise UserError(f"{place.path} has no checkpoint yet: train it first")
         arrays, state = checkpoint
-        protocol = replace(config.protocol, life_loss_terminal=False)
-        environment = make(config.env, protocol, pictures)
+        (environment,) = make_scoring_environments(config, episodes=1, pictures=pictures)
         spec, actions = environment.observation, environment.actions
         network = build_network(spec, actions, config.network, config.seed, config.head)
         network.load_state_dict(
@@ -95,9 +94,11 @@ class Agent:
     ) -> Evaluation:
         """Undiscounted, unclipped returns with the protocol they were obtained by."""
         silence(noisy_layers(self.network))
+        if len(self._environments) == 1 and watch is None:  # made when they are first needed
+            self._environments += make_scoring_environments(self.config, episodes)[1:]
         return evaluate(
             self.network,
-            self.environment,
+            self._environments if watch is None else [self.environment],
             self.config,
             self.step,
             self.device,

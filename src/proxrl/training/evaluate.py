@@ -3,19 +3,25 @@
 A return is undiscounted and unclipped, played in an environment of its own. An evaluation is a
 pure function of (weights, run seed, step): it draws from generators derived from them and leaves
 nothing behind in the training run.
+
+The episodes advance side by side, one call of the network for all. The call always has a row for
+every environment, and episode i is always played in environment i mod `environments`: its bits
+depend neither on when the others end nor on what they see.
 """
 
+import itertools
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import nn
 
-from proxrl.agents.policy import epsilon_greedy
+from proxrl.agents.policy import greedy_actions
 from proxrl.config import RunConfig
-from proxrl.envs import Environment, Episodes, FrameStack
+from proxrl.envs import Environment, Episodes, FrameStack, make
 from proxrl.training.streams import EVALUATION_STREAM
 from proxrl.types import Array
 
@@ -61,9 +67,21 @@ def protocol(
     }
 
 
+def make_scoring_environments(
+    config: RunConfig, episodes: int | None = None, pictures: bool = False
+) -> list[Environment]:
+    """As many as advance together: where scores are taken a lost life never ends an episode."""
+    rules = replace(config.protocol, life_loss_terminal=False)
+    wanted = episodes or config.evaluation.episodes
+    if config.evaluation.min_steps and episodes is None:
+        wanted = config.evaluation.environments  # how many episodes there will be is not known
+    count = min(config.evaluation.environments, wanted)
+    return [make(config.env, rules, pictures) for _ in range(count)]
+
+
 def evaluate(
     network: nn.Module,
-    environment: Environment,
+    environments: Sequence[Environment],
     config: RunConfig,
     step: int,
     device: torch.device,
@@ -72,37 +90,115 @@ def evaluate(
     stop: Callable[[], bool] = lambda: False,
     watch: Callable[[Array], None] | None = None,
 ) -> Evaluation:
-    """Play `episodes` episodes; `watch` is given a picture of each step.
+    """Play `episodes` episodes in environments that are all alike.
 
     By default as many as the config says: `evaluation.episodes`, and further ones until all have
-    `evaluation.min_steps` agent steps together.
+    `evaluation.min_steps` agent steps together. `watch` is given a picture of each step in the
+    first environment.
     """
     min_steps = config.evaluation.min_steps if episodes is None else 0
     episodes = config.evaluation.episodes if episodes is None else episodes
     epsilon = config.evaluation.epsilon if epsilon is None else epsilon
-    key = (EVALUATION_STREAM, step)
-    generator = np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(*key, 0)))
-    played = Episodes(environment, config.seed, key, config.protocol.max_episode_steps)
-    stack = FrameStack(environment.observation)
-    returns: list[float] = []
-    lengths: list[int] = []
-    while len(returns) < episodes or sum(lengths) < min_steps:
-        now = played.begin()
-        stack.begin(now.observation)
-        total = 0.0
-        while not now.game_over:
-            if stop():
-                raise Interrupted
-            if watch is not None:
-                watch(environment.render())
-            action = epsilon_greedy(
-                network, stack.state, epsilon, environment.actions, generator, device
-            )
-            now = played.step(action)
-            stack.push(now.observation)
-            total += now.reward
+    used = environments if min_steps else environments[:episodes]
+    spec = used[0].observation
+    states = np.zeros((len(used), *spec.state_shape), spec.dtype)
+    lanes = [
+        _Lane(
+            environment,
+            FrameStack(spec, states[place]),
+            config,
+            step,
+            epsilon,
+            numbers=(
+                itertools.count(1 + place, len(used))
+                if min_steps
+                else iter(range(1 + place, 1 + episodes, len(used)))
+            ),
+        )
+        for place, environment in enumerate(used)
+    ]
+    results: list[_Result] = []
+    while (wanted := _wanted(results, episodes, min_steps)) is None:
+        if stop():
+            raise Interrupted
         if watch is not None:
-            watch(environment.render())
-        returns.append(total)
-        lengths.append(len(played.actions))
-    return Evaluation(returns, lengths, protocol(config, episodes, epsilon, min_steps))
+            watch(used[0].render())
+        for lane, action in zip(lanes, greedy_actions(network, states, device), strict=True):
+            result = lane.step(int(action)) if lane.playing else None
+            if result is not None:
+                results.append(result)
+    if watch is not None:
+        watch(used[0].render())
+    return Evaluation(
+        returns=[result.total for result in wanted],
+        lengths=[result.length for result in wanted],
+        protocol=protocol(config, episodes, epsilon, min_steps),
+    )
+
+
+class _Result(NamedTuple):
+    number: int  # of the episode, from 1
+    total: float
+    length: int
+
+
+def _wanted(results: list[_Result], episodes: int, min_steps: int) -> list[_Result] | None:
+    """The first episodes by number that are as many and as long as asked for; None if there is one
+    to wait for."""
+    if len(results) < episodes:
+        return None
+    steps, wanted = 0, sorted(results)
+    for number, result in enumerate(wanted, start=1):
+        if result.number != number:
+            return None  # an earlier one is still played
+        steps += result.length
+        if number >= episodes and steps >= min_steps:
+            return wanted[:number]
+    return None
+
+
+class _Lane:
+    """One environment and the episodes that are played in it, one after the other."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        stack: FrameStack,
+        config: RunConfig,
+        step: int,
+        epsilon: float,
+        numbers: Iterator[int],
+    ) -> None:
+        self._key = (EVALUATION_STREAM, step)
+        self._episodes = Episodes(
+            environment, config.seed, self._key, config.protocol.max_episode_steps
+        )
+        self._stack = stack
+        self._seed = config.seed
+        self._epsilon = epsilon
+        self._numbers = numbers
+        self._begin()
+
+    def step(self, greedy: int) -> _Result | None:
+        """One step, by the greedy action or a random one; the result if it was the last one."""
+        if self._generator.random() < self._epsilon:
+            greedy = int(self._generator.integers(self._episodes.environment.actions))
+        now = self._episodes.step(greedy)
+        self._stack.push(now.observation)
+        self._total += now.reward
+        if not now.game_over:
+            return None
+        result = _Result(self._episodes.number, self._total, len(self._episodes.actions))
+        self._begin()
+        return result
+
+    def _begin(self) -> None:
+        """The next episode, if there is one."""
+        number = next(self._numbers, None)
+        self.playing = number is not None
+        if number is not None:
+            self._total = 0.0
+            self._generator = np.random.default_rng(
+                np.random.SeedSequence(self._seed, spawn_key=(*self._key, 0, number))
+            )
+            self._stack.begin(self._episodes.begin(number).observation)

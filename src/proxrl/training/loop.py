@@ -8,7 +8,6 @@ it gives the same bits as if it had never been killed.
 import collections
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,13 +22,15 @@ from proxrl.envs import Episodes, FrameStack, NotRestorable, make
 from proxrl.replay import Gather, PrioritisedReplay, Replay, ReplayLog, UniformReplay
 from proxrl.replay.log import NEW, LogState, is_whole
 from proxrl.training.checkpoint import Checkpointer
-from proxrl.training.evaluate import Evaluation, evaluate
+from proxrl.training.evaluate import Evaluation, evaluate, make_scoring_environments
 from proxrl.training.folder import RunFolder
 from proxrl.training.machine import describe_machine, prepare_process, resolve_device
 from proxrl.training.metrics import Interval, Journalist
 from proxrl.training.returns import TrainingReturns
 from proxrl.training.streams import TRAINING_STREAM, generators_of
 from proxrl.types import Array, End, TimeStep
+
+READ_UPDATES = 256  # their reports are read together
 
 Checkpoint = tuple[dict[str, Array], dict[str, Any]]
 
@@ -53,8 +54,7 @@ class Run:
         self.say = say
 
         environment = make(config.env, config.protocol)
-        scored_by = replace(config.protocol, life_loss_terminal=False)
-        self.evaluation_environment = make(config.env, scored_by)
+        self.scoring_environments = make_scoring_environments(config)
         spec = environment.observation
         self.episodes = Episodes(
             environment, config.seed, (TRAINING_STREAM,), config.protocol.max_episode_steps
@@ -148,6 +148,13 @@ class Run:
         update = self.learner.update(batch, own)
         self.replay.update(batch.indices, update.priorities)
         self.interval.add_update(update)
+        if self.learner.updates % READ_UPDATES == 0:
+            self._read_updates()
+
+    def _read_updates(self) -> None:
+        """Read what the updates reported, and stop if a loss was not finite. It is read late and
+        many at a time, so that a device need not finish one update before the next begins."""
+        self.learner.require_finite(*self.interval.read_updates())
 
     @property
     def epsilon(self) -> float:
@@ -205,10 +212,11 @@ class Run:
 
     def evaluate(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Score the agent and write the interval's line."""
+        self._read_updates()
         silence(noisy_layers(self.learner.online))
         scored = evaluate(
             self.learner.online,
-            self.evaluation_environment,
+            self.scoring_environments,
             self.config,
             self.step,
             self.device,
@@ -243,6 +251,7 @@ class Run:
 
     def save(self) -> None:
         """Copy everything that the next step depends on; the rest happens in the background."""
+        self._read_updates()
         self.checkpointer.wait()
         self.log.protect(self._log_states[0])
         arrays: dict[str, Array] = {
@@ -347,4 +356,5 @@ class Run:
             self.journalist.close()
             self.log.close()
             self.episodes.environment.close()
-            self.evaluation_environment.close()
+            for environment in self.scoring_environments:
+                environment.close()

@@ -16,6 +16,9 @@ import time
 from pathlib import Path
 from typing import Any, TypedDict
 
+import torch
+from torch import Tensor
+
 from proxrl.agents.learner import Update
 from proxrl.config import LoggingConfig, RunConfig, to_json
 from proxrl.errors import UserError
@@ -41,20 +44,14 @@ class Tally:
 class Interval:
     """Everything since the last line of metrics.jsonl; part of the checkpoint."""
 
-    NAMES = (
-        "episode_return",
-        "episode_length",
-        "loss",
-        "mean_value",
-        "parameter_distance",
-        "value_distance",
-        "sync_distance",
-    )
+    OF_UPDATES = ("loss", "mean_value", "parameter_distance", "value_distance", "sync_distance")
+    NAMES = ("episode_return", "episode_length", *OF_UPDATES)
 
     def __init__(self, state: dict[str, list[float]] | None = None) -> None:
         self.tallies = {name: Tally() for name in self.NAMES}
         for name, (total, count) in (state or {}).items():
             self.tallies[name] = Tally(total, int(count))
+        self._reported: dict[str, list[Tensor]] = {name: [] for name in self.OF_UPDATES}
 
     def state(self) -> dict[str, list[float]]:
         return {name: [tally.total, tally.count] for name, tally in self.tallies.items()}
@@ -64,13 +61,26 @@ class Interval:
         self.tallies["episode_length"].add(length)
 
     def add_update(self, update: Update) -> None:
-        self.tallies["loss"].add(update.loss)
-        self.tallies["mean_value"].add(update.mean_value)
-        if update.probe is not None:
-            self.tallies["parameter_distance"].add(update.probe.parameter_distance)
-            self.tallies["value_distance"].add(update.probe.value_distance)
+        """Keep what it reports, tensors on the learner's device, until `read_updates`."""
+        self._reported["loss"].append(update.loss)
+        self._reported["mean_value"].append(update.mean_value)
+        if update.distances is not None:
+            self._reported["parameter_distance"].append(update.distances.parameters)
+            self._reported["value_distance"].append(update.distances.values)
         if update.sync_distance is not None:
-            self.tallies["sync_distance"].add(update.sync_distance)
+            self._reported["sync_distance"].append(update.sync_distance)
+
+    def read_updates(self) -> tuple[list[float], list[float]]:
+        """Add what was reported to the means, in its order; the new losses and mean values."""
+        found = {
+            name: torch.stack(tensors).tolist() if tensors else []
+            for name, tensors in self._reported.items()
+        }
+        self._reported = {name: [] for name in self._reported}
+        for name, values in found.items():
+            for value in values:
+                self.tallies[name].add(value)
+        return found["loss"], found["mean_value"]
 
     def summary(self) -> dict[str, Any]:
         means: dict[str, Any] = {f"train/{name}": t.mean for name, t in self.tallies.items()}

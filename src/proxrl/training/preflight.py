@@ -14,7 +14,7 @@ import torch
 
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import QNetwork, build_network
-from proxrl.agents.policy import action_values
+from proxrl.agents.policy import greedy_actions
 from proxrl.config import RunConfig
 from proxrl.envs import Environment, Episodes, make
 from proxrl.errors import UserError
@@ -117,12 +117,12 @@ def _seconds(
     update = _time_each(lambda: learner.update(batch), CALIBRATION_UPDATES)
 
     episodes = Episodes(environment, config.seed, (0,), config.protocol.max_episode_steps)
-    state = batch.states[0].cpu().numpy()
+    state = batch.states[:1].cpu().numpy()
     generator = np.random.default_rng(0)
     episodes.begin()
 
     def play() -> None:
-        action_values(learner.online, state, device)
+        greedy_actions(learner.online, state, device)
         if episodes.step(int(generator.integers(environment.actions))).game_over:
             episodes.begin()
 

@@ -8,7 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxrl.agents.categorical import cross_entropy, expected_values, project
+from proxrl.agents.heads import Categorical, at_action
+from proxrl.agents.heads.categorical import expected_values, project
 from proxrl.types import Batch
 
 SUPPORT = torch.tensor([0.0, 1.0, 2.0])
@@ -92,7 +93,20 @@ def test_float32_keeps_the_mass_at_the_papers_size() -> None:
 
 def test_cross_entropy_and_expectation_by_hand() -> None:
     """Probabilities 1/4, 1/4, 1/2: -(0.5 ln 1/4 + 0.5 ln 1/2) = 1.5 ln 2; Q = 1/4 + 2/2."""
-    logits = torch.tensor([[0.0, 0.0, math.log(2.0)]])
-    got = cross_entropy(torch.tensor([[0.5, 0.0, 0.5]]), logits)
-    assert got.item() == pytest.approx(1.5 * math.log(2.0))
+    logits = torch.tensor([[[0.0, 0.0, math.log(2.0)]]])  # one state, one action
+    head = Categorical(atoms=3, v_min=0.0, v_max=2.0)
+    found = head.loss(logits, torch.tensor([0]), torch.tensor([[0.5, 0.0, 0.5]]))
+    assert found.losses.item() == pytest.approx(1.5 * math.log(2.0))
+    assert found.priorities.item() == found.losses.item()
+    assert found.gradients[0].tolist() == pytest.approx([-0.25, 0.25, 0.0])
+    assert found.values.item() == pytest.approx(1.25)
     assert expected_values(logits, SUPPORT).item() == pytest.approx(1.25)
+
+
+def test_the_gradient_is_autograds() -> None:
+    logits = torch.randn(6, 3, 5, requires_grad=True)
+    actions, targets = torch.tensor([0, 1, 2, 2, 1, 0]), torch.rand(6, 5).softmax(dim=1)
+    found = Categorical(5, -1.0, 1.0).loss(logits, actions, targets)
+    found.losses.sum().backward()
+    expected = logits.grad
+    torch.testing.assert_close(at_action(found.gradients, actions, logits).detach(), expected)

@@ -1,0 +1,32 @@
+"""What a head gives the learner."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Loss(NamedTuple):
+    """What a batch says, for each transition."""
+
+    losses: Tensor  # [batch]; h is their (weighted) mean
+    gradients: Tensor  # of each transition's loss with respect to the chosen outputs, [batch, ...]
+    values: Tensor  # Q(s, a; w), [batch]
+    priorities: Tensor  # |TD error| or cross-entropy, [batch]
+
+
+def of_action(outputs: Tensor, actions: Tensor) -> Tensor:
+    """The outputs of each state's action: [batch, actions, ...] -> [batch, ...]."""
+    return outputs.gather(1, _as_index(actions, outputs)).squeeze(1)
+
+
+def at_action(chosen: Tensor, actions: Tensor, outputs: Tensor) -> Tensor:
+    """Back in the place of its action, zeros elsewhere: [batch, ...] -> [batch, actions, ...]."""
+    return outputs.new_zeros(outputs.shape).scatter_(
+        1, _as_index(actions, outputs), chosen.unsqueeze(1)
+    )
+
+
+def _as_index(actions: Tensor, outputs: Tensor) -> Tensor:
+    if outputs.dim() == 2:
+        return actions[:, None]
+    return actions[:, None, None].expand(-1, 1, outputs.shape[2])

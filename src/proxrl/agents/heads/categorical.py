@@ -1,0 +1,62 @@
+"""The distribution of returns over fixed atoms (C51, Bellemare et al. 2017).
+
+A return is one of `atoms` equally spaced values z_0 < ... < z_{N-1}, the *support*; a network
+gives the logits of their probabilities. r + gamma z falls between atoms, so its probability is
+shared by the two neighbours, in proportion to nearness:
+
+    (Phi p)_i = sum_j max(0, 1 - |clip(r + gamma z_j, z_0, z_{N-1}) - z_i| / dz) p_j
+
+The squared error becomes the cross-entropy between Phi of z(s', a*; theta) and z(s, a; w); a* is
+best in expectation.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from proxrl.agents.heads.base import Loss, of_action
+from proxrl.types import Batch
+
+
+class Categorical(nn.Module):
+    """Outputs are logits, [batch, actions, atoms]."""
+
+    support: Tensor
+
+    def __init__(self, atoms: int, v_min: float, v_max: float) -> None:
+        super().__init__()
+        self.size = atoms  # numbers per action
+        self.register_buffer("support", torch.linspace(v_min, v_max, atoms), persistent=False)
+
+    def values(self, outputs: Tensor) -> Tensor:
+        """Q(s, .), [batch, actions]."""
+        return expected_values(outputs, self.support)
+
+    def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
+        """Phi of r + gamma z(s', a*; theta), [batch, atoms]; `chooser` as for expected returns."""
+        probabilities = next_outputs.softmax(dim=-1)
+        if chooser is None:
+            chooser = probabilities @ self.support
+        best = of_action(probabilities, chooser.argmax(dim=1))
+        return project(best, batch, self.support)
+
+    def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
+        """The cross-entropy; its gradient is softmax(logits) - targets."""
+        log_probabilities = of_action(outputs, actions).log_softmax(dim=-1)
+        losses = -(targets * log_probabilities).sum(dim=-1)
+        probabilities = log_probabilities.exp()
+        return Loss(losses, probabilities - targets, probabilities @ self.support, losses)
+
+
+def expected_values(logits: Tensor, support: Tensor) -> Tensor:
+    """Q = sum_i z_i softmax(logits)_i, [...]; logits [..., atoms]."""
+    return logits.softmax(dim=-1) @ support
+
+
+def project(probabilities: Tensor, batch: Batch, support: Tensor) -> Tensor:
+    """Phi of r + gamma z, [batch, atoms]: probabilities [batch, atoms] back on the support."""
+    gap = support[1] - support[0]
+    positions = torch.addcmul(batch.returns[:, None], batch.discounts[:, None], support)
+    positions = positions.clamp(support[0], support[-1])  # [batch, from]
+    shares = positions[:, None, :].sub(support[:, None])  # [batch, to, from]
+    shares = shares.abs_().div_(-gap).add_(1.0).clamp_(min=0.0)
+    return shares.mul_(probabilities[:, None, :]).sum(dim=2)

@@ -1,0 +1,48 @@
+"""The expected return: one number per action, the squared TD error of the paper.
+
+h(theta, w) = mean_B ( r + gamma max_a' Q(s', a'; theta) - Q(s, a; w) )^2       (equation 5)
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from proxrl.agents.heads.base import Loss, of_action
+from proxrl.types import Batch
+
+
+class Expected(nn.Module):
+    """Outputs are action values, [batch, actions]."""
+
+    size = 1  # numbers per action
+
+    def __init__(self, loss: str) -> None:
+        super().__init__()
+        self._loss = loss
+
+    def values(self, outputs: Tensor) -> Tensor:
+        """Q(s, .), [batch, actions]."""
+        return outputs
+
+    def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
+        """y = r + gamma max_a' Q(s', a'; theta), [batch].
+
+        `next_outputs` are the target network's; with `chooser`, the online network's values
+        [batch, actions], the action is theirs (double DQN).
+        """
+        if chooser is None:
+            bootstrap = next_outputs.amax(dim=1)
+        else:
+            bootstrap = of_action(next_outputs, chooser.argmax(dim=1))
+        return torch.addcmul(batch.returns, batch.discounts, bootstrap)
+
+    def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
+        """Squared as in the paper, without a half; or Huber with threshold 1."""
+        values = of_action(outputs, actions)
+        errors = values - targets
+        if self._loss == "squared":
+            losses, gradients = errors.square(), 2.0 * errors
+        else:
+            losses = functional.huber_loss(values, targets, reduction="none")
+            gradients = errors.clamp(-1.0, 1.0)
+        return Loss(losses, gradients, values, errors.abs())

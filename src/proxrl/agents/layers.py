@@ -1,0 +1,172 @@
+"""Layers that know their own backward pass, for a `Chain`.
+
+They are plain objects on the parameters of a module, which keeps names and shapes: looking a
+parameter up in a module takes as long as a small operation. Each has its ReLU inside, so that its
+outputs tell where the gradient passes. Images are [batch, height, width, channels], in this order
+in memory.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from proxrl.agents.noisy import NoisyLinear
+from proxrl.agents.padding import SameConvolution
+from proxrl.agents.weights import gradient_of
+from proxrl.types import ObservationSpec
+
+
+class Dense:
+    """y = x W^T + b on flattened inputs, then a ReLU unless it is the last layer."""
+
+    def __init__(self, module: nn.Linear, relu: bool) -> None:
+        self._weight, self._bias = module.weight, module.bias
+        self._relu = relu
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = functional.linear(inputs.flatten(1), self._weight, self._bias)
+        return outputs.relu_() if self._relu else outputs
+
+    def backward(
+        self, inputs: Tensor, outputs: Tensor, gradient: Tensor, wanted: bool
+    ) -> Tensor | None:
+        if self._relu:
+            gradient = _relu_backward(gradient, outputs)
+        _write_gradient(gradient, inputs.flatten(1), self._weight, self._bias)
+        return gradient.mm(self._weight) if wanted else None
+
+
+class NoisyDense:
+    """The same with noise: y = x W^T + b + f_out * ((f_in * x) S^T + s) (`agents/noisy.py`)."""
+
+    def __init__(self, module: NoisyLinear, relu: bool) -> None:
+        self._module = module
+        self._weight, self._bias = module.weight, module.bias
+        self._weight_sigma, self._bias_sigma = module.weight_sigma, module.bias_sigma
+        self._relu = relu
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = self._module.forward(inputs.flatten(1))
+        return outputs.relu_() if self._relu else outputs
+
+    def backward(
+        self, inputs: Tensor, outputs: Tensor, gradient: Tensor, wanted: bool
+    ) -> Tensor | None:
+        noise_in, noise_out = self._module.noise_in, self._module.noise_out
+        inputs = inputs.flatten(1)
+        if self._relu:
+            gradient = _relu_backward(gradient, outputs)
+        to_noise = gradient * noise_out  # zero while the module is silent: so is its noise
+        _write_gradient(gradient, inputs, self._weight, self._bias)
+        _write_gradient(to_noise, inputs * noise_in, self._weight_sigma, self._bias_sigma)
+        if not wanted:
+            return None
+        return gradient.mm(self._weight).addcmul_(to_noise.mm(self._weight_sigma), noise_in)
+
+
+class Convolution:
+    """A convolution, with SAME padding or any even one, and its ReLU."""
+
+    def __init__(self, module: nn.Conv2d) -> None:
+        self._module = module
+        self._weight, self._bias = module.weight, module.bias
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        outputs = self._module.forward(inputs.permute(0, 3, 1, 2))
+        return outputs.relu_().permute(0, 2, 3, 1)
+
+    def backward(
+        self, inputs: Tensor, outputs: Tensor, gradient: Tensor, wanted: bool
+    ) -> Tensor | None:
+        module, images = self._module, inputs.permute(0, 3, 1, 2)
+        same = module if isinstance(module, SameConvolution) else None
+        padded, padding = (images, module.padding) if same is None else same.pad(images)
+        gradient = _relu_backward(gradient.view_as(outputs), outputs)
+        to_inputs, to_weight, to_bias = torch.ops.aten.convolution_backward(
+            gradient.permute(0, 3, 1, 2),
+            padded,
+            self._weight,
+            [module.out_channels],
+            module.stride,
+            padding,
+            module.dilation,
+            False,  # transposed
+            [0, 0],  # output padding
+            module.groups,
+            [wanted, True, True],
+        )
+        gradient_of(self._weight).copy_(to_weight)
+        gradient_of(self._bias).copy_(to_bias)
+        if not wanted:
+            return None
+        if same is not None and padded is not images:
+            top, bottom, left, right = same.zeros(images)
+            height, width = padded.shape[2:]
+            to_inputs = to_inputs[:, :, top : height - bottom, left : width - right]
+        before: Tensor = to_inputs.permute(0, 2, 3, 1)
+        return before
+
+
+class SmallConvolution:
+    """A convolution of stride 1 as one matrix product over all patches, and its ReLU: for images so
+    small (10 x 10) that the set-up of a convolution costs more than its arithmetic. It reads the
+    `patches` of states, and so is always first."""
+
+    def __init__(self, module: nn.Conv2d, spec: ObservationSpec) -> None:
+        self._weight, self._bias = module.weight, module.bias
+        self._scale = 1.0 / spec.high
+        side = module.kernel_size[0]
+        # Where the values of every patch lie in a flattened state. Selecting them by number takes
+        # half the time of copying a view with the strides of the patches.
+        numbers = torch.arange(math.prod(spec.state_shape)).view(1, *spec.state_shape)
+        images = to_images(numbers, spec)[0]  # [height, width, channels]
+        patches = images.unfold(0, side, 1).unfold(1, side, 1).permute(0, 1, 3, 4, 2)
+        self._places, self._patch = patches.shape[:2], math.prod(patches.shape[2:])
+        self._index = patches.flatten()
+
+    def patches(self, states: Tensor) -> Tensor:
+        """[batch x places, side x side x channels], values within [0, 1]."""
+        if self._index.device != states.device:
+            self._index = self._index.to(states.device)
+        numbers = states.flatten(1).float()
+        if self._scale != 1.0:
+            numbers = numbers * self._scale
+        return numbers.index_select(1, self._index).view(-1, self._patch)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        kernel = self._weight.permute(0, 2, 3, 1).flatten(1)  # [out, side x side x channels]
+        outputs = functional.linear(inputs, kernel, self._bias).relu_()
+        return outputs.view(-1, *self._places, len(kernel))
+
+    def backward(
+        self, inputs: Tensor, outputs: Tensor, gradient: Tensor, wanted: bool
+    ) -> Tensor | None:
+        assert not wanted, "a small convolution is the first layer"
+        channels = len(self._weight)
+        gradient = _relu_backward(gradient.view(-1, channels), outputs.view(-1, channels))
+        kernel = gradient_of(self._weight).permute(0, 2, 3, 1).view(channels, -1)
+        torch.mm(gradient.t(), inputs, out=kernel)
+        torch.sum(gradient, dim=0, out=gradient_of(self._bias))
+        return None
+
+
+def to_images(states: Tensor, spec: ObservationSpec) -> Tensor:
+    """States [batch, stack, height, width(, channels)] as images [batch, height, width, stack x
+    channels]."""
+    if len(spec.shape) == 2:
+        return states.permute(0, 2, 3, 1)
+    return states[:, 0] if spec.stack == 1 else states.permute(0, 2, 3, 1, 4).flatten(3)
+
+
+def _relu_backward(gradient: Tensor, outputs: Tensor) -> Tensor:
+    """The gradient before a ReLU: it passes where the output is positive."""
+    before: Tensor = torch.ops.aten.threshold_backward(gradient, outputs, 0)
+    return before
+
+
+def _write_gradient(gradient: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor) -> None:
+    """dh/dW = (dh/dy)^T x and dh/db = sum dh/dy, over the batch."""
+    torch.mm(gradient.t(), inputs, out=gradient_of(weight))
+    torch.sum(gradient, dim=0, out=gradient_of(bias))

@@ -1,0 +1,106 @@
+"""A network's weights as one vector, as the paper writes them: w, theta.
+
+A `Layout` says where each parameter lies in the vector; the parameters become views of it. Pull,
+Adam, sync, Polyak averaging and distances are then one operation each, whatever the network.
+
+Only parameters that require a gradient belong to the vector: frozen ones never move. A network
+whose parameters have several dtypes has one vector for each, so everything here is a list, nearly
+always of length one.
+"""
+
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from proxrl.errors import UserError
+
+ALIGNMENT = 16  # elements; every parameter starts on a cache line of float32
+
+
+class Slot(NamedTuple):
+    """One parameter's place."""
+
+    name: str
+    vector: int  # which of the vectors
+    offset: int  # elements
+    shape: torch.Size
+    stride: tuple[int, ...]  # the parameter's own: channels-last kernels stay so
+
+
+class Layout:
+    """Where each trained parameter of a network lies."""
+
+    def __init__(self, network: nn.Module) -> None:
+        trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
+        if not trained:
+            raise UserError("the network has no parameter that requires a gradient")
+        _require_separate(trained)
+        self.device = next(iter(trained.values())).device
+        self.dtypes = list(dict.fromkeys(p.dtype for p in trained.values()))
+        self._lengths = [0] * len(self.dtypes)
+        self.slots = list(self._place(trained))
+
+    def _place(self, trained: dict[str, nn.Parameter]) -> Iterator[Slot]:
+        for name, parameter in trained.items():
+            number = self.dtypes.index(parameter.dtype)
+            offset = self._lengths[number]
+            self._lengths[number] += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
+            stride = torch.empty_like(parameter).stride()  # dense, in the parameter's own order
+            yield Slot(name, number, offset, parameter.shape, stride)
+
+    def zeros(self) -> list[Tensor]:
+        """New vectors, all zero."""
+        return [
+            torch.zeros(length, dtype=dtype, device=self.device)
+            for length, dtype in zip(self._lengths, self.dtypes, strict=True)
+        ]
+
+    def views(self, vectors: list[Tensor]) -> dict[str, Tensor]:
+        """Each parameter's part of the vectors, by its name and in its shape."""
+        return {
+            slot.name: vectors[slot.vector].as_strided(slot.shape, slot.stride, slot.offset)
+            for slot in self.slots
+        }
+
+    @torch.no_grad()
+    def move_(self, network: nn.Module, with_gradient: bool) -> list[Tensor]:
+        """Make the network's parameters views of new vectors, which are returned.
+
+        With gradients, each vector has one in `.grad`, and each parameter a view of that.
+        """
+        vectors = self.zeros()
+        parameters = dict(network.named_parameters())
+        for name, view in self.views(vectors).items():
+            parameters[name].data = view.copy_(parameters[name])
+        if with_gradient:
+            gradients = self.zeros()
+            for vector, gradient in zip(vectors, gradients, strict=True):
+                vector.requires_grad_().grad = gradient
+            for name, view in self.views(gradients).items():
+                parameters[name].grad = view
+        return vectors
+
+
+def _require_separate(parameters: dict[str, nn.Parameter]) -> None:
+    """Tie weights by using one `nn.Parameter` twice; two that share memory cannot be placed."""
+    spans = sorted(
+        (p.data_ptr(), p.data_ptr() + p.numel() * p.element_size(), name)
+        for name, p in parameters.items()
+        if p.numel()
+    )
+    for (_, end, one), (start, _, other) in itertools.pairwise(spans):
+        if start < end:
+            raise UserError(
+                f"the network's parameters {one} and {other} share memory: to tie weights, use the "
+                "same nn.Parameter in both places"
+            )
+
+
+def gradient_of(weight: Tensor | None) -> Tensor:
+    """Where its gradient is written: a vector's own, or a parameter's part of it."""
+    assert weight is not None
+    assert weight.grad is not None, "move the network's weights into vectors first"
+    return weight.grad

@@ -1,0 +1,124 @@
+"""Backward passes written out, against autograd: random shapes, both heads, dueling, noise."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from proxrl.agents.chain import Chain, Recorded
+from proxrl.agents.networks import QNetwork, build_network
+from proxrl.agents.noisy import draw_noise, noisy_layers
+from proxrl.agents.weights import Layout
+from proxrl.config import HeadConfig, NetworkConfig
+from proxrl.types import ObservationSpec
+
+HEADS = {"expected": HeadConfig(), "categorical": HeadConfig("categorical", 5, -1.0, 1.0)}
+
+
+def states_of(spec: ObservationSpec, batch: int, seed: int) -> Tensor:
+    generator = np.random.default_rng(seed)
+    if spec.dtype == "uint8":
+        values = generator.integers(0, int(spec.high) + 1, (batch, *spec.state_shape))
+    else:
+        values = generator.normal(size=(batch, *spec.state_shape))
+    return torch.from_numpy(values.astype(spec.dtype))
+
+
+def assert_same_as_autograd(network: QNetwork, states: Tensor) -> None:
+    """Outputs and gradients of the chain, and of the same body recorded by autograd."""
+    assert isinstance(network._function, Chain)
+    draw_noise(noisy_layers(network), np.random.default_rng(1))
+    recorded = copy.deepcopy(network)
+    recorded._function = Recorded(recorded.body)
+    results = []
+    for each in (network, recorded):
+        (vector,) = Layout(each).move_(each, with_gradient=True)
+        vector.grad.fill_(torch.nan)  # every entry must be written, or zeroed first
+        outputs, backward = each.with_backward(states)
+        backward(torch.linspace(-1.0, 1.0, outputs.numel()).view_as(outputs))
+        gradients = [p.grad.clone() for p in each.parameters()]
+        results.append((outputs, gradients))
+    (mine, gradients), (its, expected) = results
+    torch.testing.assert_close(mine, its)
+    for one, other in zip(gradients, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    batch=st.integers(1, 9),
+    height=st.integers(3, 12),
+    width=st.integers(3, 12),
+    channels=st.integers(1, 5),
+    stack=st.integers(1, 3),
+    hidden=st.lists(st.integers(1, 20), max_size=2),
+    seed=st.integers(0, 99),
+)
+def test_small_images_of_any_shape(
+    batch: int, height: int, width: int, channels: int, stack: int, hidden: list[int], seed: int
+) -> None:
+    spec = ObservationSpec((height, width, channels), "uint8", stack, high=2.0)
+    network = build_network(spec, 3, NetworkConfig("minatar", tuple(hidden)), seed)
+    assert_same_as_autograd(network, states_of(spec, batch, seed))
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "hidden"),
+    [
+        (ObservationSpec((6,), "float32", 2), "mlp", (9, 7)),
+        (ObservationSpec((10, 10, 4), "uint8", 1, high=1.0), "minatar", (16,)),
+        (ObservationSpec((36, 40), "uint8", 3, high=255.0), "nature", (16,)),
+        (ObservationSpec((21, 26), "uint8", 2, high=255.0), "nature-same", (16,)),
+    ],
+)
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(("dueling", "noisy"), [*itertools.product([False, True], repeat=2)])
+def test_every_built_in_network_with_every_head(
+    spec: ObservationSpec,
+    kind: str,
+    hidden: tuple[int, ...],
+    head: str,
+    dueling: bool,
+    noisy: bool,
+) -> None:
+    config = NetworkConfig(kind, hidden, dueling=dueling, noisy=noisy)
+    assert_same_as_autograd(build_network(spec, 3, config, 0, HEADS[head]), states_of(spec, 5, 0))
+
+
+def test_it_is_bit_identical_to_itself() -> None:
+    spec = ObservationSpec((10, 10, 4), "uint8", 1, high=1.0)
+    network = build_network(spec, 3, NetworkConfig("minatar", (16,)), 0)
+    (vector,) = Layout(network).move_(network, with_gradient=True)
+    found = []
+    for _ in range(2):
+        outputs, backward = network.with_backward(states_of(spec, 8, 3))
+        backward(torch.ones_like(outputs))
+        found.append(vector.grad.clone())
+    assert torch.equal(*found)
+
+
+def test_a_small_convolution_is_torchs() -> None:
+    """One matrix product over patches, against conv2d."""
+    spec = ObservationSpec((7, 5, 3), "uint8", 2, high=4.0)
+    network = build_network(spec, 2, NetworkConfig("minatar", ()), 0)
+    states = states_of(spec, 4, 0)
+    images = states.permute(0, 1, 4, 2, 3).flatten(1, 2).float() / 4.0  # [batch, channels, y, x]
+    convolved = network.body.convolutions[0](images).relu()
+    expected = network.body.dense.last(convolved.permute(0, 2, 3, 1).flatten(1))
+    torch.testing.assert_close(network(states), expected)
+
+
+def test_a_network_of_ones_own_is_recorded_by_autograd() -> None:
+    own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
+    network = QNetwork(own, 2, HEADS["expected"], dueling=False)
+    assert isinstance(network._function, Recorded)
+    Layout(network).move_(network, with_gradient=True)
+    for _ in range(2):  # gradients do not add up over updates
+        outputs, backward = network.with_backward(torch.ones(3, 1, 4))
+        backward(torch.ones_like(outputs))
+    assert torch.equal(own[1].weight.grad, torch.full((2, 4), 3.0))

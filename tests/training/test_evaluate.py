@@ -1,0 +1,98 @@
+"""Episodes that advance side by side: each one's course is its own."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from proxrl import presets
+from proxrl.agents.networks import build_network
+from proxrl.config import RunConfig
+from proxrl.envs import Environment
+from proxrl.training.evaluate import (
+    Evaluation,
+    Interrupted,
+    evaluate,
+    make_scoring_environments,
+)
+
+CPU = torch.device("cpu")
+
+
+def config(env: str = "MinAtar/Breakout-v1", **evaluation: object) -> RunConfig:
+    changes = {f"evaluation.{name}": value for name, value in evaluation.items()}
+    return presets.make("dqn", env, {"protocol.max_episode_steps": 60, **changes})
+
+
+def score(
+    run: RunConfig, episodes: int, stop: Callable[[], bool] = lambda: False, step: int = 7
+) -> Evaluation:
+    environments = make_scoring_environments(run, episodes)
+    spec, actions = environments[0].observation, environments[0].actions
+    network = build_network(spec, actions, run.network, run.seed, run.head)
+    return evaluate(network, environments, run, step, CPU, episodes, stop=stop)
+
+
+def test_an_evaluation_repeats_itself_and_depends_on_seed_and_step() -> None:
+    run = config("CartPole-v1", epsilon=0.2)
+    assert score(run, 6) == score(run, 6)
+    assert score(run, 6).returns != score(run, 6, step=8).returns
+    assert score(run, 6).returns != score(run.override({"seed": 1}), 6).returns
+
+
+@pytest.mark.parametrize("env", ["MinAtar/Asterix-v1", "CartPole-v1"])
+def test_an_episode_is_the_same_whatever_the_others_do(env: str) -> None:
+    """Three of nine episodes in their environment, beside one another: the first three of a longer
+    evaluation are theirs, though other episodes end at other times."""
+    run = config(env, epsilon=0.1, environments=3)
+    assert score(run, 9).returns[:3] == score(run, 3).returns
+    assert score(run, 9).lengths[:3] == score(run, 3).lengths
+
+
+def test_episodes_end_at_different_times_and_are_reported_in_order() -> None:
+    found = score(config("CartPole-v1", epsilon=1.0, environments=4), 10)
+    assert len(found.returns) == len(found.lengths) == 10
+    assert len(set(found.lengths)) > 3
+    assert found.returns == [float(length) for length in found.lengths]  # a reward of 1 a step
+
+
+class Counting(nn.Module):
+    """Notes the shape of every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes: set[tuple[int, ...]] = set()
+
+    def forward(self, states: Tensor) -> Tensor:
+        self.shapes.add(tuple(states.shape))
+        return torch.zeros(len(states), 2)
+
+
+def test_every_call_has_a_row_for_each_environment() -> None:
+    run = config("CartPole-v1", environments=4)
+    network, environments = Counting(), make_scoring_environments(run, 6)
+    evaluate(network, environments, run, 0, CPU, 6)
+    assert network.shapes == {(4, 1, 4)}
+
+
+def test_no_more_environments_than_episodes_are_made() -> None:
+    assert len(make_scoring_environments(config(environments=4), 3)) == 3
+    assert len(make_scoring_environments(config(environments=4), 9)) == 4
+
+
+def test_it_stops_when_asked() -> None:
+    asked = iter([False] * 5)
+    with pytest.raises(Interrupted):
+        score(config(), 4, stop=lambda: next(asked, True))
+
+
+def test_the_first_environment_is_filmed_to_its_last_picture() -> None:
+    run = config(environments=1)
+    environments: list[Environment] = make_scoring_environments(run, 1)
+    spec = environments[0].observation
+    network = build_network(spec, environments[0].actions, run.network, 0, run.head)
+    pictures: list[np.ndarray] = []
+    found = evaluate(network, environments, run, 0, CPU, 1, watch=pictures.append)
+    assert len(pictures) == found.lengths[0] + 1
