@@ -98,7 +98,7 @@ def test_predict_takes_what_the_environment_gives_and_gives_what_it_takes(
     space: "spaces.Space[Any]",
 ) -> None:
     toy = Toy(space)
-    config = presets.make("dqn", "Toy-v0")
+    config = presets.make("dqn", "CartPole-v1").override({"env": "Toy-v0"})
     environment = Gym("Toy-v0", toy, config.protocol)
     network = build_network(environment.observation, 3, config.network, seed=0)
     agent = Agent(network, config, environment, step=0)
