@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from proxrl.runs.folder import SPEED
+from proxrl.runs.lines import read_lines
 from proxrl.studies.board import Board
 from proxrl.studies.conduct import conduct
 from proxrl.studies.expand import Job
 from proxrl.studies.local import Local
 from proxrl.training import presets
-from proxrl.training.machine import available_cores
-from proxrl.training.metrics import SPEED, read_lines
+from proxrl.training.resources import available_cores
 
 ENV = "MinAtar/Breakout-v1"
 

@@ -24,10 +24,10 @@ import numpy as np
 import torch
 
 from benchmarks.machine import matmul_gflops
+from proxrl.runs.folder import RunFolder
 from proxrl.training import presets
-from proxrl.training.folder import RunFolder
-from proxrl.training.loop import Run
-from proxrl.training.machine import available_cores
+from proxrl.training.loop import Trainer
+from proxrl.training.resources import available_cores
 
 ENVS = {"atari": "ALE/Breakout-v5", "minatar": "MinAtar/Breakout-v1"}
 WARMUP = {"atari": 2_000, "minatar": 5_000}
@@ -36,7 +36,7 @@ SETTLE = 200  # agent steps with updates before the clock starts
 CAPACITY = 50_000
 
 
-def warm_run(agent: str, suite: str, threads: int) -> Run:
+def warm_run(agent: str, suite: str, threads: int) -> Trainer:
     """A run past its warm-up, exploring as little as it ever will, in a folder that goes away."""
     config = presets.make(
         agent,
@@ -54,7 +54,7 @@ def warm_run(agent: str, suite: str, threads: int) -> Run:
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     folder = RunFolder(place)
     folder.write_config(config)
-    run = Run(config, folder)
+    run = Trainer(config, folder)
     while run.step < WARMUP[suite] + SETTLE:
         run.advance()
     return run

@@ -37,7 +37,7 @@ def train(arguments: list[str]) -> None:
     names = ", ".join(presets.AGENTS)
     if not arguments or arguments[0].startswith("-"):
         if not wants_help:
-            raise UserError(f"say which preset to train, first: one of {names}")
+            raise UserError(f"missing argument: PRESET, one of {names}")
         print(
             f"usage: proxrl train PRESET --env ID [OPTIONS]\n\nPRESET is one of {names}; "
             "`proxrl train PRESET --env ID --help` explains every setting with its value there."
@@ -47,8 +47,8 @@ def train(arguments: list[str]) -> None:
     env = _value_of("--env", rest)
     if env is None and not wants_help:
         raise UserError(
-            "say which environment: --env ALE/Breakout-v5, --env MinAtar/Asterix-v1, "
-            "--env CartPole-v1 or any Gymnasium id with discrete actions"
+            "missing option --env: for example ALE/Breakout-v5, MinAtar/Asterix-v1, CartPole-v1, "
+            "or any Gymnasium id with discrete actions"
         )
     default = TrainOptions(presets.make(agent, presets.ATARI.env if env is None else env))
     options = _parse(TrainOptions, rest, f"proxrl train {agent}", default)
@@ -72,11 +72,11 @@ class ResumeOptions:
 
 def resume(arguments: list[str]) -> None:
     """continue a run, or extend it: proxrl resume RUN --steps 2_000_000"""
-    from proxrl.training.folder import RunFolder
+    from proxrl.runs.folder import RunFolder
 
     if not arguments or arguments[0].startswith("-"):
         if not {"-h", "--help"} & set(arguments):
-            raise UserError("say which run folder to resume, first: proxrl resume RUN")
+            raise UserError("missing argument: RUN, the folder to resume")
         print(
             "usage: proxrl resume RUN [--steps N] [--evaluation.* V] [--logging.* V]\n\n"
             + " ".join((ResumeOptions.__doc__ or "").split())
@@ -109,7 +109,7 @@ def evaluate(arguments: list[str]) -> None:
     """score a run: proxrl eval RUN --episodes 30"""
     options = _parse(EvalOptions, arguments, "proxrl eval")
     if options.episodes < 1:
-        raise UserError(f"--episodes {options.episodes} cannot be: it must be at least 1")
+        raise UserError(f"invalid --episodes {options.episodes}: must be at least 1")
     _check_epsilon(options.epsilon)
 
     from proxrl.training.view import evaluate_run
@@ -135,7 +135,7 @@ def play(arguments: list[str]) -> None:
     """film an episode: proxrl play RUN"""
     options = _parse(PlayOptions, arguments, "proxrl play")
     if options.max_steps < 1:
-        raise UserError(f"--max-steps {options.max_steps} cannot be: it must be at least 1")
+        raise UserError(f"invalid --max-steps {options.max_steps}: must be at least 1")
     _check_epsilon(options.epsilon)
 
     from proxrl.training.view import film_run
@@ -155,7 +155,7 @@ def runs(arguments: list[str]) -> None:
     """list runs: proxrl runs DIR"""
     options = _parse(RunsOptions, arguments, "proxrl runs")
 
-    from proxrl.training.view import list_runs
+    from proxrl.runs.listing import list_runs
 
     list_runs(options.folder)
 
@@ -337,7 +337,7 @@ def default_folder(config: RunConfig) -> Path:
 
 def _check_epsilon(epsilon: float | None) -> None:
     if epsilon is not None and not 0 <= epsilon <= 1:
-        raise UserError(f"--epsilon {epsilon} cannot be: it must lie in [0, 1]")
+        raise UserError(f"invalid --epsilon {epsilon}: must be in [0, 1]")
 
 
 def _print_finished(folder: Path) -> None:

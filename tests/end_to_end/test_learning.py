@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from proxrl.runs.folder import METRICS
+from proxrl.runs.lines import read_lines
 from proxrl.training import presets
-from proxrl.training.metrics import METRICS, read_lines
 from proxrl.training.run import train
 
 SEEDS = (0, 1, 2)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from proxrl.runs.folder import RunFolder
 from proxrl.training import presets
-from proxrl.training.folder import RunFolder
 from proxrl.training.run import resume, train
 from tests.end_to_end.runs import Listener, newest
 from tests.end_to_end.victim import SMALL

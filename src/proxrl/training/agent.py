@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,11 @@ from torch import nn
 from proxrl.agents.networks import build_network
 from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.config import RunConfig
-from proxrl.envs import Environment, make
+from proxrl.envs import Environment
 from proxrl.errors import UserError
+from proxrl.runs.folder import RunFolder
+from proxrl.training.environments import scoring_environment
 from proxrl.training.evaluate import Evaluation, evaluate
-from proxrl.training.folder import RunFolder
 from proxrl.training.machine import resolve_device
 from proxrl.types import Array
 
@@ -27,10 +27,10 @@ class Agent:
     def __init__(
         self, network: nn.Module, config: RunConfig, environment: Environment, step: int
     ) -> None:
-        self.network = network
+        self.network = network.requires_grad_(False)
         self.config = config
         self.step = step  # agent steps it was trained for
-        self.environment = environment  # as it was trained, under the protocol of scores
+        self.environment = environment  # under the protocol of scores
         self.device = next(network.parameters()).device
         self._generator = np.random.default_rng(config.seed)
 
@@ -41,23 +41,20 @@ class Agent:
         """The agent of a run folder's newest checkpoint; `pictures` if it will be filmed."""
         place = RunFolder(folder)
         config = place.config()
-        checkpoint = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
-        if checkpoint is None:
+        state = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
+        if state is None:
             raise UserError(f"{place.path} has no checkpoint yet: train it first")
-        arrays, state = checkpoint
-        protocol = replace(config.protocol, life_loss_terminal=False)
-        environment = make(config.env, protocol, pictures)
+        environment = scoring_environment(config, pictures)
         spec, actions = environment.observation, environment.actions
         network = build_network(spec, actions, config.network, config.seed, config.head)
         network.load_state_dict(
             {
                 name.removeprefix("online."): torch.from_numpy(array)
-                for name, array in arrays.items()
+                for name, array in state["learner"].items()
                 if name.startswith("online.")
             }
         )
-        network = network.requires_grad_(False).to(resolve_device(device))
-        return cls(network, config, environment, state["step"])
+        return cls(network.to(resolve_device(device)), config, environment, state["step"])
 
     def predict(self, observation: Any, deterministic: bool = True) -> tuple[Any, None]:
         """(action, None) as in Stable-Baselines3, for one observation or a batch of them.

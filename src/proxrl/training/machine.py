@@ -1,7 +1,6 @@
 """What fixes the bits besides config and seed: CPU model, libraries, threads, device."""
 
 import ctypes
-import os
 import platform
 from importlib import metadata
 from pathlib import Path
@@ -25,10 +24,6 @@ def prepare_process(threads: int) -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(M_TRIM_THRESHOLD, 1 << 30)
         libc.mallopt(M_MMAP_THRESHOLD, 32 << 20)  # the largest that glibc takes
-
-
-def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def resolve_device(name: str) -> torch.device:
@@ -56,6 +51,12 @@ def describe_machine(config: RunConfig) -> dict[str, str]:
         **{name: metadata.version(name) for name in ("proxrl", "torch", "numpy", "gymnasium")},
         **_optional_versions("ale-py", "minatar"),
     }
+
+
+def changed_since(before: dict[str, str], now: dict[str, str]) -> str:
+    """Names of what differs: "CPU model, torch"; empty if nothing does."""
+    names = {"cpu": "CPU model", "threads": "thread count", "python": "Python version"}
+    return ", ".join(names.get(key, key) for key, value in now.items() if before.get(key) != value)
 
 
 def cpu_model() -> str:
