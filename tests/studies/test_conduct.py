@@ -1,17 +1,13 @@
 """Who may train in a run's folder, what is tried again, and what the board makes of it."""
 
-import fcntl
-import json
-import os
 import time
 from pathlib import Path
 
 import pytest
 
-from proxrl.errors import UserError
 from proxrl.runs.folder import RunFolder, Superseded
 from proxrl.studies import worker
-from proxrl.studies.board import Board, Entry, require_same
+from proxrl.studies.board import Board, Entry
 from proxrl.studies.conduct import MAX_CRASHES, _next, _settle, conduct
 from proxrl.studies.definition import parse
 from proxrl.studies.expand import Job, expand
@@ -64,24 +60,6 @@ def test_a_late_attempt_finds_the_newer_number_and_writes_nothing_more(tmp_path:
     assert not list((job.folder / "checkpoints").glob("*.writing"))
     assert not place.failure.exists()
     assert not place.is_locked()
-
-
-def test_whoever_takes_over_waits_for_the_lock(tmp_path: Path) -> None:
-    first, second = RunFolder(tmp_path), RunFolder(tmp_path)
-    first.make()
-    with first.locked():
-        with pytest.raises(UserError, match="in use by another process"):
-            second.take_over(patience_seconds=0.3)
-        assert (first.attempt, second.attempt) == (1, 2)
-        assert second.is_locked(), "not yet: it only asked"
-        with pytest.raises(Superseded, match="attempt 2"):
-            first.require_newest()
-    second.take_over(patience_seconds=60.0)
-    with second.locked():
-        second.require_newest()
-    about = json.loads((second.attempts / f"{second.attempt}.json").read_text())
-    assert about["pid"] == os.getpid()
-    assert about["host"]
 
 
 # ------------------------------------------------------------------------------- retries
@@ -164,19 +142,6 @@ def test_a_run_that_found_no_memory_pauses_and_lets_others_go_first(
     assert _next(waiting) is waiting[1]
 
 
-def test_someone_who_only_looks_does_not_keep_a_run_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = RunFolder(tmp_path)
-    place.make()
-    with open(tmp_path / ".lock") as look:
-        fcntl.flock(look, fcntl.LOCK_SH)
-        looked_enough = lambda _: fcntl.flock(look, fcntl.LOCK_UN)  # noqa: E731
-        monkeypatch.setattr("proxrl.runs.folder.time.sleep", looked_enough)
-        with place.locked():
-            assert place.attempt == 1
-
-
 def test_cores_are_not_shared_and_the_limit_is_kept(tmp_path: Path) -> None:
     jobs = jobs_in(tmp_path)
     executor = Local(cores=2, max_jobs=8)
@@ -186,19 +151,6 @@ def test_cores_are_not_shared_and_the_limit_is_kept(tmp_path: Path) -> None:
     assert not executor.has_room(jobs[2])
     wide = Job("x", "g", 0, jobs[0].config.override({"threads": 8}), tmp_path)
     assert Local(cores=2, max_jobs=8).has_room(wide), "one that is too wide runs alone"
-
-
-def test_a_run_killed_after_its_last_checkpoint_is_not_complete_until_it_is_tidy(
-    tmp_path: Path,
-) -> None:
-    (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
-    place = RunFolder(job.folder)
-    place.checkpoints.mkdir(parents=True)
-    (place.checkpoints / f"{STEPS:012d}.safetensors").touch()
-    assert place.is_complete(job.config)
-    place.replay.mkdir()
-    assert not place.is_complete(job.config)
-    require_same([job])  # nothing begun: nothing to differ from
 
 
 def test_the_time_left_counts_each_variant_at_its_own_speed(tmp_path: Path) -> None:
