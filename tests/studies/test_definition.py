@@ -160,8 +160,11 @@ COMMANDS = [
     (["study", "mian"], "unknown study mian; did you mean main?"),
     (["study", "nowhere.toml"], "cannot read nowhere.toml: No such file"),
     (["study", "main", "--scale", "lapto"], "unknown scale lapto; did you mean laptop?"),
-    (["study", "main", "--games", "Brekout"], "Brekout is no game of main at scale session"),
-    (["study", "main", "--seeds", "9"], "9 is no seed of main at scale session: choose from 0, 1"),
+    (["study", "main", "--games", "Brekout"], "Brekout is not a game of main at scale session"),
+    (
+        ["study", "main", "--seeds", "9"],
+        "9 is not a seed of main at scale session: choose from 0, 1",
+    ),
     (["study", "main", "--only", "dqn-por"], "did you mean dqn-pro?"),
     (["study", "main", "--jobs", "0"], "at least 1"),
     (["study", "main", "--gpus", "1"], "for --executor ray"),

@@ -2,7 +2,7 @@
 
 Ray places the runs and tells when a worker or a node is gone; it is asked for no retries of its
 own, because `conduct` tries again by the same rule as on one machine. A retry finds the run folder
-on the shared storage and goes on from its checkpoint; if the lost process still lives, on a node
+on the shared storage and continues from its checkpoint; if the lost process still lives, on a node
 that only the cluster has lost sight of, it gives way (runs/folder.py).
 """
 
@@ -82,7 +82,7 @@ class Cluster:
             try:
                 found = self._ray.get(answers, timeout=PROBE_SECONDS)
             except self._ray.exceptions.RayError as error:
-                raise UserError(f"the cluster's nodes cannot be asked: {_brief(error)}") from None
+                raise UserError(f"cannot reach the cluster's nodes: {_brief(error)}") from None
             problems = [problem for problem, _ in found if problem]
             problems += [
                 f"what node {node} writes into {folder} is not seen here"

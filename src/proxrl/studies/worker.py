@@ -10,7 +10,7 @@ far it is to its progress.json, how it ended to the exit code:
 
 HOW is `wait` (a process that still trains here is about to end by itself) or `take-over` (it may be
 on another machine and out of reach). When the parent process dies, the run makes a checkpoint and
-stops: nobody would hear of it.
+stops.
 """
 
 import faulthandler
