@@ -33,7 +33,7 @@ from benchmarks.minatar_cnn import MinAtarCNN
 from proxrl import presets
 from proxrl.integrations.stable_baselines3 import DQNPro, calls_per_sync
 from proxrl.proximal import distance
-from proxrl.training.machine import available_cores
+from proxrl.training.resources import available_cores
 
 GAMES = ("Breakout", "SpaceInvaders")
 SEEDS = (0, 1, 2)

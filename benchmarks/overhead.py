@@ -14,7 +14,7 @@ import torch
 from proxrl import presets
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import build_network
-from proxrl.training.machine import available_cores
+from proxrl.training.resources import available_cores
 from proxrl.types import Batch, ObservationSpec
 
 UPDATES = 10  # per block

@@ -14,14 +14,15 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from proxrl.runs.lines import read_lines
 
 from proxrl import presets
+from proxrl.runs.folder import SPEED
 from proxrl.studies.board import Board
 from proxrl.studies.conduct import conduct
 from proxrl.studies.expand import Job
 from proxrl.studies.local import Local
-from proxrl.training.machine import available_cores
-from proxrl.training.metrics import SPEED, read_lines
+from proxrl.training.resources import available_cores
 
 ENV = "MinAtar/Breakout-v1"
 

@@ -25,9 +25,9 @@ import torch
 
 from benchmarks.machine import matmul_gflops
 from proxrl import presets
-from proxrl.training.folder import RunFolder
-from proxrl.training.loop import Run
-from proxrl.training.machine import available_cores
+from proxrl.runs.folder import RunFolder
+from proxrl.training.loop import Trainer
+from proxrl.training.resources import available_cores
 
 ENVS = {"atari": "ALE/Breakout-v5", "minatar": "MinAtar/Breakout-v1"}
 WARMUP = {"atari": 2_000, "minatar": 5_000}
@@ -37,7 +37,7 @@ CAPACITY = 50_000
 NETWORKS = {"atari": "nature", "minatar": "minatar"}  # Stable-Baselines3's; ours pads on Atari
 
 
-def warm_run(agent: str, suite: str, threads: int, network: str | None = None) -> Run:
+def warm_run(agent: str, suite: str, threads: int, network: str | None = None) -> Trainer:
     """A run past its warm-up, exploring as little as it ever will, in a folder that goes away."""
     config = presets.make(
         agent,
@@ -56,7 +56,7 @@ def warm_run(agent: str, suite: str, threads: int, network: str | None = None) -
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     folder = RunFolder(place)
     folder.write_config(config)
-    run = Run(config, folder)
+    run = Trainer(config, folder)
     while run.step < WARMUP[suite] + SETTLE:
         run.advance()
     return run

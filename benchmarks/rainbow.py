@@ -18,15 +18,15 @@ import torch
 
 from benchmarks.peers import warm_run
 from proxrl.replay import Gather, PrioritisedReplay, Replay, ReplayLog, UniformReplay
-from proxrl.training.loop import Run
-from proxrl.training.machine import available_cores
+from proxrl.training.loop import Trainer
+from proxrl.training.resources import available_cores
 from proxrl.types import End, ObservationSpec
 
 STEPS = 200  # of each agent per round
 LEAVES, BATCH = 1_000_000, 64
 
 
-def seconds_for(run: Run, steps: int) -> float:
+def seconds_for(run: Trainer, steps: int) -> float:
     start = time.perf_counter()
     for _ in range(steps):
         run.advance()
@@ -35,7 +35,7 @@ def seconds_for(run: Run, steps: int) -> float:
     return time.perf_counter() - start
 
 
-def steps_ratio(runs: dict[str, Run], rounds: int) -> None:
+def steps_ratio(runs: dict[str, Trainer], rounds: int) -> None:
     ratios, names = [], list(runs)
     for number in range(rounds):
         order = names if number % 2 else names[::-1]  # neither is always first

@@ -14,9 +14,9 @@ import numpy as np
 
 from proxrl import presets
 from proxrl.replay import ReplayLog
-from proxrl.training.folder import RunFolder
-from proxrl.training.loop import Run
-from proxrl.training.machine import available_cores
+from proxrl.runs.folder import RunFolder
+from proxrl.training.loop import Trainer
+from proxrl.training.resources import available_cores
 from proxrl.types import End, ObservationSpec
 
 
@@ -30,7 +30,7 @@ def checkpoint_pause(repeats: int = 7) -> None:
     with tempfile.TemporaryDirectory(prefix="proxrl-bench-") as place:
         folder = RunFolder(place)
         folder.write_config(config)
-        run = Run(config, folder)
+        run = Trainer(config, folder)
         generator = np.random.default_rng(0)
         picture = generator.integers(0, 255, (84, 84), dtype=np.uint8)
         while run.log.steps < config.replay.capacity:

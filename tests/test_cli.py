@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from proxrl import cli
-from proxrl.training.folder import RunFolder
+from proxrl.runs.folder import RunFolder
 from tests import forking
 
 CARTPOLE = ["train", "dqn-pro", "--env", "CartPole-v1"]
 MISTAKES = [
     (["frobnicate"], "unknown command frobnicate"),
-    (["train"], "say which preset"),
+    (["train"], "missing argument: PRESET"),
     (["train", "dqn"], "missing option --env: --env ALE/Breakout-v5"),
     (["train", "a2c", "--env", "CartPole-v1"], "unknown preset 'a2c'"),
     (["train", "dqn", "--env", "CartPol-v1"], "did you mean CartPole-v1"),
@@ -58,7 +58,7 @@ MISTAKES = [
     ([*CARTPOLE, "--threads", "100000"], "up to 1024"),
     ([*CARTPOLE, "--learner.adam-epsilon", "inf"], "finite"),
     ([*CARTPOLE, "--protocol.stack", "300"], "at most 255"),
-    ([*CARTPOLE, "--folder", "/dev/null/x"], "cannot write in /dev/null/x"),
+    ([*CARTPOLE, "--folder", "/dev/null/x"], "cannot write to /dev/null/x"),
     (["demo", "--steps", "800"], "at least 4,000"),
     (["demo", "--game", "MinAtar/Nope-v1"], "unknown environment MinAtar/Nope-v1"),
     (["play", "nothing-here", "--max-steps", "0"], "at least 1"),

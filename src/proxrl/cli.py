@@ -43,7 +43,7 @@ def train(arguments: list[str]) -> Work:
     names = ", ".join(presets.AGENTS)
     if not arguments or arguments[0].startswith("-"):
         if not wants_help:
-            raise UserError(f"say which preset to train, first: one of {names}")
+            raise UserError(f"missing argument: PRESET, one of {names}")
         return lambda: print(
             f"usage: proxrl train PRESET --env ID [OPTIONS]\n\nPRESET is one of {names}; "
             "`proxrl train PRESET --env ID --help` explains every setting with its value there."
@@ -80,11 +80,11 @@ class ResumeOptions:
 
 def resume(arguments: list[str]) -> Work:
     """continue a run, or extend it: proxrl resume RUN --steps 2_000_000"""
-    from proxrl.training.folder import RunFolder
+    from proxrl.runs.folder import RunFolder
 
     if not arguments or arguments[0].startswith("-"):
         if not {"-h", "--help"} & set(arguments):
-            raise UserError("say which run folder to resume, first: proxrl resume RUN")
+            raise UserError("missing argument: RUN, the folder to resume")
         return lambda: print(
             "usage: proxrl resume RUN [--steps N] [--evaluation.* V] [--logging.* V]\n\n"
             + " ".join((ResumeOptions.__doc__ or "").split())
@@ -119,7 +119,7 @@ def evaluate(arguments: list[str]) -> Work:
     """score a run: proxrl eval RUN --episodes 30"""
     options = _parse(EvalOptions, arguments, "proxrl eval")
     if options.episodes < 1:
-        raise UserError(f"--episodes {options.episodes} cannot be: it must be at least 1")
+        raise UserError(f"invalid --episodes {options.episodes}: must be at least 1")
     _check_epsilon(options.epsilon)
 
     def work() -> None:
@@ -148,7 +148,7 @@ def play(arguments: list[str]) -> Work:
     """film an episode: proxrl play RUN"""
     options = _parse(PlayOptions, arguments, "proxrl play")
     if options.max_steps < 1:
-        raise UserError(f"--max-steps {options.max_steps} cannot be: it must be at least 1")
+        raise UserError(f"invalid --max-steps {options.max_steps}: must be at least 1")
     _check_epsilon(options.epsilon)
 
     def work() -> None:
@@ -172,7 +172,7 @@ def runs(arguments: list[str]) -> Work:
     options = _parse(RunsOptions, arguments, "proxrl runs")
 
     def work() -> None:
-        from proxrl.training.view import list_runs
+        from proxrl.runs.listing import list_runs
 
         list_runs(options.folder)
 
@@ -333,7 +333,7 @@ def default_folder(config: RunConfig) -> Path:
 
 def _check_epsilon(epsilon: float | None) -> None:
     if epsilon is not None and not 0 <= epsilon <= 1:
-        raise UserError(f"--epsilon {epsilon} cannot be: it must lie in [0, 1]")
+        raise UserError(f"invalid --epsilon {epsilon}: must be in [0, 1]")
 
 
 def _print_finished(folder: Path) -> None:

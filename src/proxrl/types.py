@@ -6,12 +6,23 @@ is what a network sees: the last `stack` observations, oldest first, zeros befor
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+State = dict[str, Any]  # leaves: arrays, tensors or JSON values; dictionaries inside are groups
+
+
+class Saveable(Protocol):
+    """A part of a run that a checkpoint holds: learner, rule, replay, log, generators, ..."""
+
+    def state(self) -> State:
+        """Everything the next step depends on; copies, which nothing that follows changes."""
+
+    def load(self, state: State) -> None:
+        """Continue where `state` was taken. Tensors may come back as arrays."""
 
 
 class End(IntEnum):
@@ -26,7 +37,7 @@ class TimeStep(NamedTuple):
     """What an environment answers to an action (or to a reset: reward 0, end NO)."""
 
     observation: Array  # one frame, `ObservationSpec.shape`
-    reward: float  # as the environment gives it; clipping is the replay's business
+    reward: float  # as the environment gives it; the training loop clips what is learnt from
     end: End  # for learning: a lost life may terminate
     game_over: bool  # the environment needs a reset
 

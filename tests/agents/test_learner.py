@@ -111,7 +111,7 @@ def test_the_first_update_after_a_sync_is_dqns() -> None:
     *period, first, second = batches(7)
     updates = [pro.update(batch) for batch in period]
     assert [update.sync_distance is not None for update in updates] == [False] * 4 + [True]
-    plain.load(pro.state(), pro.updates)
+    plain.load(pro.state())
     for each in (plain, pro):
         each.update(first)
     assert torch.equal(online(plain), online(pro))
@@ -173,7 +173,7 @@ def test_an_update_by_hand() -> None:
     warm, batch = batches(2)
     each.update(warm)
     twin = learner(run)
-    twin.load(each.state(), each.updates)
+    twin.load(each.state())
 
     rows = torch.arange(8)
     bootstrap = twin.target(batch.next_states).max(dim=1).values
@@ -261,7 +261,7 @@ def test_a_categorical_update_by_hand(double: bool) -> None:
     *warm, batch = batches(60)
     for one in warm:
         each.update(one)
-    twin.load(each.state(), each.updates)
+    twin.load(each.state())
     weights = torch.linspace(0.2, 1.0, 8)
 
     rows, support = torch.arange(8), torch.linspace(-2.0, 2.0, 5)
@@ -329,7 +329,7 @@ def test_annealing_goes_on_where_a_checkpoint_was_taken() -> None:
         whole.update(batch)
         part.update(batch)
     resumed = learner(run)
-    resumed.load(part.state(), part.updates)
+    resumed.load(part.state())
     for batch in history[13:]:
         whole.update(batch)
         resumed.update(batch)
@@ -376,10 +376,10 @@ def test_state_goes_on_to_the_bit() -> None:
     for batch in history[:13]:
         whole.update(batch)
         part.update(batch)
-    state, updates = part.state(), part.updates
+    state = part.state()
     part.update(history[0])  # what happens after a copy was taken does not change the copy
     resumed = learner(config(proximal__c=0.05, seed=9))
-    resumed.load(state, updates)
+    resumed.load(state)
     for batch in history[13:]:
         whole.update(batch)
         resumed.update(batch)

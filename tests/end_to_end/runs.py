@@ -11,9 +11,9 @@ import torch
 from proxrl.config import RunConfig
 from proxrl.replay import Gather, ReplayLog
 from proxrl.replay.log import ring_sizes
+from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split
+from proxrl.runs.folder import RunFolder
 from proxrl.training import returns
-from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps, read
-from proxrl.training.folder import RunFolder
 from proxrl.types import Array, ObservationSpec
 from tests import forking
 
@@ -52,8 +52,10 @@ class Listener:
 
 
 def newest(folder: Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    """(arrays by name, the rest) of a run's newest checkpoint."""
     place = RunFolder(folder)
-    return read(checkpoint_path(place.checkpoints, checkpoint_steps(place.checkpoints)[-1]))
+    steps = checkpoint_steps(place.checkpoints)
+    return split(read(checkpoint_path(place.checkpoints, steps[-1])))
 
 
 def memory(config: RunConfig, folder: Path, spec: ObservationSpec) -> dict[str, Array]:
@@ -64,8 +66,9 @@ def memory(config: RunConfig, folder: Path, spec: ObservationSpec) -> dict[str, 
         spec,
         config.replay.capacity,
         config.checkpoint.period_steps,
-        state["log"],
+        reopen=True,
     )
+    log.load(state["log"])
     steps = np.arange(log.oldest, log.steps)
     batch = Gather(log, len(steps), 1, 0.99, torch.device("cpu"))(steps)
     return {
@@ -98,7 +101,7 @@ def assert_long_enough(config: RunConfig, folder: Path, spec: ObservationSpec) -
     assert state["log"]["frames"] >= 2 * frame_ring, "the frame ring wraps twice"
     assert state["log"]["steps"] >= 2 * step_ring, "the step ring wraps twice"
     assert config.steps // config.checkpoint.period_steps >= 10, "checkpoints"
-    assert state["updates"] // config.updates_per_sync >= 5, "syncs"
+    assert state["learner"]["updates"] // config.updates_per_sync >= 5, "syncs"
     assert config.steps // config.evaluation.period_steps >= 3, "evaluations"
-    assert state["updates"] >= 500, "updates"
+    assert state["learner"]["updates"] >= 500, "updates"
     assert returns.KEY in (folder / "metrics.jsonl").read_text(), "training returns per period"

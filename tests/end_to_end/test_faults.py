@@ -10,7 +10,7 @@ import pytest
 from proxrl import cli, presets
 from proxrl.envs import make
 from proxrl.errors import RunFailed, UserError
-from proxrl.training.folder import RunFolder
+from proxrl.runs.folder import RunFolder
 from proxrl.training.run import resume, train
 from tests.end_to_end.conftest import WholeRun
 from tests.end_to_end.runs import Listener, assert_same_bits, live, newest
@@ -50,7 +50,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(
 def test_a_disk_that_fills_up_after_the_preflight_ends_with_one_line(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxrl.training.run._take_off", lambda *_: None)
+    monkeypatch.setattr("proxrl.training.run._check_resources", lambda *_: None)
     config = presets.make("dqn", "MinAtar/Breakout-v1", {**SMALL, "replay.capacity": 100_000})
     with pytest.raises(RunFailed, match="the disk is full") as caught:
         train(config, small_disk / "run")
@@ -122,7 +122,7 @@ def test_a_run_that_begins_during_the_preflight_is_not_overwritten(
             meanwhile.undo()
             others[0](*others[1:])
 
-        meanwhile.setattr("proxrl.training.run._take_off", somebody_else)
+        meanwhile.setattr("proxrl.training.run._check_resources", somebody_else)
         with pytest.raises(UserError, match="exists: continue it with"):
             train(mine, tmp_path / "run")
     assert RunFolder(tmp_path / "run").config().seed == 1
@@ -149,11 +149,11 @@ def test_a_finished_run_without_its_replay_is_extended_by_filling_it_anew(tmp_pa
     config = SCENARIOS["cartpole"].override({"steps": 300, "checkpoint.keep_replay": False})
     train(config, tmp_path / "run")
     assert not (tmp_path / "run" / "replay").exists()
-    updates = newest(tmp_path / "run")[1]["updates"]
+    updates = newest(tmp_path / "run")[1]["learner"]["updates"]
     resume(tmp_path / "run", {"steps": 600})
     after = newest(tmp_path / "run")[1]
     waited = 102  # warm-up of 100 transitions, the newest two of which wait for n = 3
-    assert after["updates"] - updates == (300 - waited) // 2 + 1
+    assert after["learner"]["updates"] - updates == (300 - waited) // 2 + 1
 
 
 def test_a_kill_while_the_replay_is_filled_anew_fills_it_anew(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_when_no_checkpoint_is_good_nothing_is_changed(tmp_path: Path) -> None:
     (path,) = (tmp_path / "run" / "checkpoints").iterdir()
     path.write_bytes(path.read_bytes()[:1000])
     metrics = (tmp_path / "run" / "metrics.jsonl").read_bytes()
-    with pytest.raises(UserError, match=r"no checkpoint of .* is good"):
+    with pytest.raises(UserError, match=r"no checkpoint of .* is intact"):
         resume(tmp_path / "run", {"steps": 600})
     assert path.exists()
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
@@ -203,7 +203,8 @@ def test_another_machine_is_named_when_resuming(
     monkeypatch.setattr("proxrl.training.machine.cpu_model", lambda: "another CPU")
     listener = Listener()
     resume(tmp_path / "run", {"steps": 450}, display=listener)
-    assert any("another cpu than before: the bits may differ" in line for line in listener.said)
+    (line,) = [line for line in listener.said if "since the checkpoint" in line]
+    assert line == "CPU model changed since the checkpoint; results may not be bit-identical"
 
 
 def test_a_run_killed_before_it_could_tidy_is_tidied_by_the_next_resume(tmp_path: Path) -> None:

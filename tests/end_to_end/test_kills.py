@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from proxrl.envs import make
-from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps
-from proxrl.training.folder import RunFolder
+from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps
+from proxrl.runs.folder import RunFolder
 from proxrl.training.run import resume, train
-from proxrl.types import ObservationSpec
+from proxrl.types import ObservationSpec, State
 from tests.end_to_end.conftest import WholeRun
 from tests.end_to_end.runs import (
     Listener,
@@ -79,7 +79,7 @@ def test_a_damaged_newest_checkpoint_is_noticed_and_the_one_before_it_used(
         newest_path.write_bytes(content)
     listener = Listener()
     resume(folder, display=listener)
-    assert any("using the one before it" in line for line in listener.said)
+    assert any("using the previous one" in line for line in listener.said)
     assert_same_bits(config, whole, folder, spec_of(name))
 
 
@@ -102,7 +102,7 @@ def test_a_damaged_last_checkpoint_is_trained_again_and_not_called_finished(
     path.write_bytes(content)
     agent = resume(folder)
     assert agent.step == config.steps
-    assert "does not match its checksum: using the one before it" in capsys.readouterr().err
+    assert "does not match its checksum: using the previous one" in capsys.readouterr().err
     assert_same_bits(config, whole_run(name), folder, spec_of(name))
 
 
@@ -133,12 +133,12 @@ def test_every_saved_generator_matters(
     shutil.copytree(tmp_path / "half", tmp_path / "mutant")
     original = RunFolder.newest_checkpoint
 
-    def forgetful(self: RunFolder, *arguments: object, **words: object) -> object:
+    def forgetful(self: RunFolder, *arguments: object, **words: object) -> State | None:
         found = original(self, *arguments, **words)  # type: ignore[arg-type]
-        if found is not None and found[1]["step"] == 450:
+        if found is not None and found["step"] == 450:
             import numpy as np
 
-            found[1]["generators"][generator] = np.random.default_rng(0).bit_generator.state
+            found["generators"][generator] = np.random.default_rng(0).bit_generator.state
         return found
 
     monkeypatch.setattr(RunFolder, "newest_checkpoint", forgetful)

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from proxrl import presets
-from proxrl.training.folder import RunFolder
+from proxrl.runs.folder import RunFolder
 from proxrl.training.run import resume, train
 from tests.end_to_end.runs import Listener, newest
 from tests.end_to_end.victim import SMALL
@@ -90,7 +90,7 @@ def test_a_warm_up_that_does_not_fit_ends_when_the_replay_is_full(tmp_path: Path
     train(presets.make("dqn", "proxrl-tests/Flash-v0", settings), tmp_path / "run")
     _, state = newest(tmp_path / "run")
     assert state["log"]["oldest"] > 0
-    assert state["updates"] > 0
+    assert state["learner"]["updates"] > 0
 
 
 class Endless(gymnasium.Env[Any, Any]):
@@ -123,7 +123,7 @@ def test_an_episode_longer_than_the_replay_remembers_goes_on_to_the_bit(tmp_path
     (arrays, state), (its_arrays, its_state) = (
         newest(tmp_path / name) for name in ("whole", "halves")
     )
-    assert state["episode"] == 1
+    assert state["episodes"]["number"] == 1
     assert state["log"] == its_state["log"]
     assert state["generators"] == its_state["generators"]
     for name, array in arrays.items():

@@ -21,7 +21,8 @@ from typing import Any
 
 from proxrl import cli, presets
 from proxrl.config import RunConfig
-from proxrl.training import checkpoint, loop
+from proxrl.runs import checkpoint
+from proxrl.training import loop
 from proxrl.training import run as running
 
 SMALL = {
@@ -133,7 +134,7 @@ def arm(fault: list[str]) -> None:
 
         loop.evaluate = dying_evaluate
     elif kind == "advance":
-        loop.Run.advance = nth(number, die, loop.Run.advance)  # type: ignore[method-assign]
+        loop.Trainer.advance = nth(number, die, loop.Trainer.advance)  # type: ignore[method-assign]
     elif kind == "fill":
 
         def fill() -> None:
@@ -144,7 +145,7 @@ def arm(fault: list[str]) -> None:
                 except OSError:
                     pass
 
-        loop.Run.advance = nth(number, fill, loop.Run.advance)  # type: ignore[method-assign]
+        loop.Trainer.advance = nth(number, fill, loop.Trainer.advance)  # type: ignore[method-assign]
 
 
 def live(name: str, folder: Path, fault: list[str]) -> None:

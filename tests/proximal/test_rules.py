@@ -132,7 +132,7 @@ def test_a_rule_of_ones_own_touches_nothing_else() -> None:
         whole.update(batch)
         part.update(batch)
     resumed: Learner = learner(run)
-    resumed.load(part.state(), part.updates)
+    resumed.load(part.state())
     for batch in history[17:]:
         whole.update(batch)
         resumed.update(batch)

@@ -194,7 +194,8 @@ def test_opened_again_it_is_the_same_and_goes_on(tmp_path: Path) -> None:
     state = first.state()
     play(first, None, [3], [End.TERMINATED], start=200)  # written after the checkpoint: forgotten
     first.close()
-    second = ReplayLog(tmp_path / "part", spec(), 10, 5, state)
+    second = ReplayLog(tmp_path / "part", spec(), 10, 5, reopen=True)
+    second.load(state)
     play(second, None, [4], [End.TERMINATED], start=100)
 
     assert second.state() == whole.state()
@@ -249,9 +250,9 @@ def test_a_million_atari_transitions_fit_in_7_3_gigabytes() -> None:
 
 
 def test_a_log_of_another_size_is_refused(tmp_path: Path) -> None:
-    log = ReplayLog(tmp_path, spec(), 10, 5)
+    ReplayLog(tmp_path, spec(), 10, 5)
     with pytest.raises(UserError, match="another size"):
-        ReplayLog(tmp_path, spec(), 11, 5, log.state())
+        ReplayLog(tmp_path, spec(), 11, 5, reopen=True)
 
 
 def test_an_abandoned_episode_becomes_a_truncation(tmp_path: Path) -> None:

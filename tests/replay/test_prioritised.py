@@ -36,7 +36,7 @@ def play(log: ReplayLog, lengths: list[int], last: End = End.TERMINATED) -> None
 
 
 def leaves(replay: PrioritisedReplay) -> Array:
-    return replay.arrays()["priorities"]
+    return replay.state()["priorities"]
 
 
 def test_new_transitions_enter_at_the_largest_priority_seen(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_saved_and_loaded_it_draws_the_same(tmp_path: Path) -> None:
         batch = replay.sample()
         replay.update(batch.indices, torch.rand(8))
     play(log, [5], last=End.NO)  # not caught up with yet
-    saved = {name: array.copy() for name, array in replay.arrays().items()}
+    saved = replay.state()
     twin = replay_of(log, batch=8, n=3)
     twin.load(saved)
     twin._generator.bit_generator.state = replay._generator.bit_generator.state

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from proxrl.runs.study_file import About, read_about
 
-from proxrl.report.about import About, read_about
 from proxrl.report.command import make_report
 from proxrl.report.runs import read_runs
 from proxrl.report.study import gather
@@ -128,4 +128,4 @@ def test_the_report_is_made_all_the_same(tmp_path: Path) -> None:
 def test_none_is_no_warning_and_an_older_one_has_what_it_has(tmp_path: Path) -> None:
     assert read_about(tmp_path, pytest.fail) == About()
     (tmp_path / "study.json").write_text('{"study": "main", "title": "Old", "figures": ""}')
-    assert read_about(tmp_path, pytest.fail) == About("Old")
+    assert read_about(tmp_path, pytest.fail) == About("Old", study="main")

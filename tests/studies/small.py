@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from proxrl.training.checkpoint import checkpoint_path, checkpoint_steps, read
-from proxrl.training.folder import RunFolder
+from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split
+from proxrl.runs.folder import RunFolder
 from tests import forking
 
 STEPS = 3_000
@@ -109,4 +109,4 @@ def assert_same_bits(one: Path, other: Path) -> None:
 def _final(folder: Path):  # type: ignore[no-untyped-def]
     steps = checkpoint_steps(folder / "checkpoints")
     assert steps == [STEPS], f"{folder}: a finished run keeps its last checkpoint alone"
-    return read(checkpoint_path(folder / "checkpoints", STEPS))
+    return split(read(checkpoint_path(folder / "checkpoints", STEPS)))

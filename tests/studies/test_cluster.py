@@ -8,8 +8,8 @@ from typing import Any
 import psutil
 import pytest
 
-from proxrl.studies.storage import Probe, answered, examine, probing
-from proxrl.training.folder import RunFolder
+from proxrl.runs.folder import RunFolder
+from proxrl.studies.storage import StorageProbe, answered, check_storage, probing
 from tests.studies.small import (
     RUNS,
     assert_same_bits,
@@ -127,22 +127,22 @@ def test_ctrl_c_stops_the_clusters_runs_with_a_checkpoint(
 
 def test_the_storage_is_examined_as_a_node_sees_it(tmp_path: Path) -> None:
     with probing(tmp_path) as probe:
-        assert examine(probe, "node") is None
+        assert check_storage(probe, "node") is None
         assert answered(probe, "node")
         assert not answered(probe, "another node")
     assert list(tmp_path.iterdir()) == [], "nothing is left"
 
 
 def test_storage_that_is_not_shared_is_named(tmp_path: Path) -> None:
-    problem = examine(Probe(str(tmp_path), "token"), "node")
+    problem = check_storage(StorageProbe(str(tmp_path), "token"), "node")
     assert problem is not None
     assert "must be on storage that all nodes share" in problem
 
 
 def test_storage_that_shows_something_else_is_named(tmp_path: Path) -> None:
-    probe = Probe(str(tmp_path), "token")
+    probe = StorageProbe(str(tmp_path), "token")
     probe.locked.write_text("older")
-    problem = examine(probe, "node")
+    problem = check_storage(probe, "node")
     assert problem is not None
     assert "does not show what the driver wrote" in problem
 
@@ -154,6 +154,6 @@ def test_storage_without_locks_is_named(tmp_path: Path) -> None:
             content = file.read()
             path.unlink()
             path.write_text(content)
-        problem = examine(probe, "node")
+        problem = check_storage(probe, "node")
     assert problem is not None
     assert "does not honour flock" in problem

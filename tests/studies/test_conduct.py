@@ -1,22 +1,18 @@
 """Who may train in a run's folder, what is tried again, and what the board makes of it."""
 
-import fcntl
-import json
-import os
 import time
 from pathlib import Path
 
 import pytest
 
-from proxrl.errors import UserError
+from proxrl.runs.folder import RunFolder, Superseded
 from proxrl.studies import worker
-from proxrl.studies.board import Board, Entry, is_done, require_same
+from proxrl.studies.board import Board, Entry
 from proxrl.studies.conduct import MAX_CRASHES, _next, _settle, conduct
 from proxrl.studies.definition import parse
 from proxrl.studies.expand import Job, expand
 from proxrl.studies.local import Local
-from proxrl.studies.process import AGAIN, MISTAKE, meaning
-from proxrl.training.folder import RunFolder, Superseded
+from proxrl.studies.process import AGAIN, MISTAKE, outcome_of
 from proxrl.training.run import train
 from tests.studies.small import STEPS, TEXT, step_of
 
@@ -66,24 +62,6 @@ def test_a_late_attempt_finds_the_newer_number_and_writes_nothing_more(tmp_path:
     assert not place.is_locked()
 
 
-def test_whoever_takes_over_waits_for_the_lock(tmp_path: Path) -> None:
-    first, second = RunFolder(tmp_path), RunFolder(tmp_path)
-    first.make()
-    with first.locked():
-        with pytest.raises(UserError, match="in use by another process"):
-            second.take_over(patience_seconds=0.3)
-        assert (first.attempt, second.attempt) == (1, 2)
-        assert second.is_locked(), "not yet: it only asked"
-        with pytest.raises(Superseded, match="attempt 2"):
-            first.require_newest()
-    second.take_over(patience_seconds=60.0)
-    with second.locked():
-        second.require_newest()
-    about = json.loads((second.attempts / f"{second.attempt}.json").read_text())
-    assert about["pid"] == os.getpid()
-    assert about["host"]
-
-
 # ------------------------------------------------------------------------------- retries
 
 
@@ -112,15 +90,15 @@ class Scripted:
 
 
 @pytest.mark.parametrize(
-    ("ends", "state", "starts"),
+    ("ends", "status", "starts"),
     [
-        ([("finished", STEPS)], "done", 1),
-        ([("crashed", 200), ("crashed", 200), ("finished", STEPS)], "done", 3),
+        ([("finished", STEPS)], "finished", 1),
+        ([("crashed", 200), ("crashed", 200), ("finished", STEPS)], "finished", 3),
         ([("crashed", 200)] * 4, "failed", MAX_CRASHES + 1),
-        ([("crashed", 200 * n) for n in range(1, 9)] + [("finished", STEPS)], "done", 9),
+        ([("crashed", 200 * n) for n in range(1, 9)] + [("finished", STEPS)], "finished", 9),
         ([("failed", 200)], "failed", 1),
-        ([("stopped", 200), ("finished", STEPS)], "done", 2),
-        ([("again", 200), ("again", 200), ("finished", STEPS)], "done", 3),
+        ([("stopped", 200), ("finished", STEPS)], "finished", 2),
+        ([("again", 200), ("again", 200), ("finished", STEPS)], "finished", 3),
         ([("again", 200)] * 4, "failed", MAX_CRASHES + 1),
         ([("finished", 200)], "failed", 1),
     ],
@@ -138,7 +116,7 @@ class Scripted:
 )
 def test_what_is_tried_again(
     ends: list[tuple[str, int]],
-    state: str,
+    status: str,
     starts: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -148,7 +126,7 @@ def test_what_is_tried_again(
     (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
     board, executor = Board([job]), Scripted(ends)
     conduct(board, executor, lambda *_: None)  # type: ignore[arg-type]
-    assert board.entries[job].state == state
+    assert board.entries[job].status == status
     assert executor.started == starts
 
 
@@ -156,25 +134,12 @@ def test_a_run_that_found_no_memory_pauses_and_lets_others_go_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = jobs_in(tmp_path, seeds=[0])
-    monkeypatch.setattr("proxrl.training.preflight.available_memory", lambda: 0)
+    monkeypatch.setattr("proxrl.training.resources.available_memory", lambda: 0)
     assert worker.carry_out(first.config, first.folder, "wait") == AGAIN
-    assert meaning(AGAIN) == "again"
+    assert outcome_of(AGAIN) == "again"
     waiting = [Entry(first), Entry(second)]
-    assert _settle(waiting[0], "again", "exit code 75").startswith("pauses")
+    assert _settle(waiting[0], "again", "exit code 75").startswith("paused")
     assert _next(waiting) is waiting[1]
-
-
-def test_someone_who_only_looks_does_not_keep_a_run_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = RunFolder(tmp_path)
-    place.make()
-    with open(tmp_path / ".lock") as look:
-        fcntl.flock(look, fcntl.LOCK_SH)
-        looked_enough = lambda _: fcntl.flock(look, fcntl.LOCK_UN)  # noqa: E731
-        monkeypatch.setattr("proxrl.training.folder.time.sleep", looked_enough)
-        with place.locked():
-            assert place.attempt == 1
 
 
 def test_cores_are_not_shared_and_the_limit_is_kept(tmp_path: Path) -> None:
@@ -188,25 +153,12 @@ def test_cores_are_not_shared_and_the_limit_is_kept(tmp_path: Path) -> None:
     assert Local(cores=2, max_jobs=8).has_room(wide), "one that is too wide runs alone"
 
 
-def test_a_run_killed_after_its_last_checkpoint_is_not_done_until_it_is_tidy(
-    tmp_path: Path,
-) -> None:
-    (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
-    place = RunFolder(job.folder)
-    place.checkpoints.mkdir(parents=True)
-    (place.checkpoints / f"{STEPS:012d}.safetensors").touch()
-    assert is_done(job)
-    place.replay.mkdir()
-    assert not is_done(job)
-    require_same([job])  # nothing begun: nothing to differ from
-
-
 def test_the_time_left_counts_each_variant_at_its_own_speed(tmp_path: Path) -> None:
     board = Board(jobs_in(tmp_path))
     assert board.seconds_left() is None
     now = time.monotonic()
     slow, fast = (board.entries[job] for job in list(board.entries)[:2])
-    slow.state = fast.state = "running"
+    slow.status = fast.status = "running"
     slow.begun, slow.ended, slow.step = (now - 10, 0), now, 1_000  # 100 steps/s
     fast.begun, fast.ended, fast.step = (now - 10, 0), now, 2_000  # 200 steps/s
     left = board.seconds_left()

@@ -156,22 +156,25 @@ def test_a_mistake_in_a_file_is_named_with_the_nearest(text: str, message: str) 
 
 
 COMMANDS = [
-    (["study"], "say which study, first: pmpi"),
+    (["study"], "missing argument: STUDY, one of pmpi"),
     (["study", "mian"], "unknown study mian; did you mean main?"),
     (["study", "nowhere.toml"], "cannot read nowhere.toml: No such file"),
     (["study", "main", "--scale", "lapto"], "unknown scale lapto; did you mean laptop?"),
-    (["study", "main", "--games", "Brekout"], "Brekout is no game of main at scale session"),
-    (["study", "main", "--seeds", "9"], "9 is no seed of main at scale session: choose from 0, 1"),
+    (["study", "main", "--games", "Brekout"], "Brekout is not a game of main at scale session"),
+    (
+        ["study", "main", "--seeds", "9"],
+        "9 is not a seed of main at scale session: choose from 0, 1",
+    ),
     (["study", "main", "--only", "dqn-por"], "did you mean dqn-pro?"),
     (["study", "main", "--jobs", "0"], "at least 1"),
     (["study", "main", "--gpus", "1"], "for --executor ray"),
-    (["study", "main", "--gpus", "nan", "--executor", "ray"], "a share of a GPU"),
-    (["study", "main", "--gpus", "1.5", "--executor", "ray"], "a share of a GPU"),
+    (["study", "main", "--gpus", "nan", "--executor", "ray"], "a share of one GPU"),
+    (["study", "main", "--gpus", "1.5", "--executor", "ray"], "a share of one GPU"),
     (["study", "main", "--scale", "smoke", "--export", "/dev/null/x"], "cannot export to"),
     (["study", "main", "--sacle", "smoke"], "did you mean --scale?"),
-    (["study", "pmpi", "--games", "Pong"], "it has no runs"),
-    (["study", "pmpi", "--executor", "ray"], "--executor cannot be: pmpi is planning"),
-    (["study", "main", "--folder", "/dev/null/x", "--scale", "smoke"], "cannot write in /dev/null"),
+    (["study", "pmpi", "--games", "Pong"], "has no runs"),
+    (["study", "pmpi", "--executor", "ray"], "invalid --executor: pmpi is a planning study"),
+    (["study", "main", "--folder", "/dev/null/x", "--scale", "smoke"], "cannot write to /dev/null"),
     (
         ["study", "main", "--executor", "ray", "--address", "127.0.0.1:1", "--scale", "smoke"],
         "no Ray cluster at --address 127.0.0.1:1",
@@ -182,7 +185,7 @@ COMMANDS = [
     ),
     (
         ["study", "main", "--executor", "ray", "--address", "there", "--scale", "smoke"],
-        "say auto or HOST:PORT",
+        "must be auto or HOST:PORT",
     ),
 ]
 

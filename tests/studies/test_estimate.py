@@ -7,11 +7,11 @@ import pytest
 
 from proxrl import cli
 from proxrl.errors import UserError
+from proxrl.runs.folder import RunFolder
 from proxrl.studies.board import Board
 from proxrl.studies.definition import load, parse
 from proxrl.studies.estimate import estimate, needs_of, require_disk
 from proxrl.studies.expand import expand
-from proxrl.training.folder import RunFolder
 from tests.studies.small import RUNS, TEXT, carry_out, run_folders
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
@@ -24,7 +24,7 @@ def test_needs_are_those_of_the_largest_game(tmp_path: Path) -> None:
 
     def disk(*games: str) -> int:
         jobs = expand(study, scale, tmp_path, games=games, seeds=[0], only=["dqn"])
-        return needs_of(jobs, tmp_path, calibrate=False)["dqn"].disk
+        return needs_of(jobs, calibrate=False)["dqn"].disk
 
     assert disk("Asterix") < disk("Seaquest") == disk("Asterix", "Seaquest")
 
@@ -34,7 +34,7 @@ def test_a_study_that_was_stopped_needs_no_room_for_replays_that_it_has(
 ) -> None:
     study = load("main")
     jobs = expand(study, study.scales["paper"], tmp_path, ["Pong"], [0], ["dqn", "rainbow"])
-    needs = needs_of(jobs, tmp_path, calibrate=False)
+    needs = needs_of(jobs, calibrate=False)
     board = Board(jobs)
     ends = sum(one.final_disk for one in needs.values())
     replays = [one.disk - one.final_disk for one in needs.values()]
@@ -51,7 +51,7 @@ def test_a_study_that_was_stopped_needs_no_room_for_replays_that_it_has(
 def test_the_time_is_that_of_all_runs_side_by_side(tmp_path: Path) -> None:
     study = parse("poles", TEXT)
     jobs = expand(study, study.scales["tiny"], tmp_path)
-    needs = needs_of(jobs, tmp_path, calibrate=True)
+    needs = needs_of(jobs, calibrate=True)
     alone, both = (estimate(Board(jobs), needs, at_once) for at_once in (1, 2))
     assert alone.seconds == pytest.approx(2 * both.seconds)
     assert alone.seconds == pytest.approx(2 * sum(needs[one].seconds or 0.0 for one in needs))
@@ -67,7 +67,7 @@ def test_a_dry_run_says_what_a_cluster_needs_whatever_this_machine_has(
     cli.main([*words, "--executor", "ray", "--jobs", "3"])
     assert " for 3 at a time" in capsys.readouterr().out
     cli.main(words)
-    assert "it does not fit here: not enough memory" in capsys.readouterr().out
+    assert "does not fit on this machine: not enough memory" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["poles.toml"]
 
 

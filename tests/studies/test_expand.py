@@ -180,7 +180,7 @@ def test_narrowing_keeps_the_order_and_refuses_what_is_not_there() -> None:
         "rainbow/Breakout/seed2",
     ]
     assert jobs[0].folder == Path("runs/dqn/Breakout/seed0")
-    with pytest.raises(UserError, match="Pong is no game of main at scale session"):
+    with pytest.raises(UserError, match="Pong is not a game of main at scale session"):
         jobs_of("main", "session", games=["Pong"])
 
 

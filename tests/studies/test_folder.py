@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from proxrl.runs.study_file import About, read_about
 
-from proxrl.report.about import About, read_about
+from proxrl import __version__
 from proxrl.report.command import make_report
 from proxrl.report.runs import read_runs
 from proxrl.report.study import Study, gather
@@ -41,7 +42,12 @@ def main_series(folder: Path) -> list[str]:
 def test_the_folder_says_which_study_it_is_of(tmp_path: Path) -> None:
     written(tmp_path, "tune-c", GRID)
     assert read_about(tmp_path, pytest.fail) == About(
-        "c over a grid, for DQN Pro and Rainbow Pro", "2", ("dqn-pro-c-0.2", "rainbow-pro-c-0.05")
+        "c over a grid, for DQN Pro and Rainbow Pro",
+        "2",
+        ("dqn-pro-c-0.2", "rainbow-pro-c-0.05"),
+        "tune-c",
+        "smoke",
+        __version__,
     )
 
 

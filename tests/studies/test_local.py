@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from proxrl.runs.folder import RunFolder
 from proxrl.studies.conduct import MAX_CRASHES
-from proxrl.training.folder import RunFolder
 from tests.studies.small import (
     RUNS,
     STEPS,
@@ -34,7 +34,7 @@ def test_a_study_runs_everything_says_so_and_does_nothing_the_second_time(whole:
     }
     again = carry_out(whole, "--export", "results")
     assert again.returncode == 0, again.stderr
-    assert "all 4 runs in runs/poles-tiny are done" in again.stdout
+    assert "all 4 runs in runs/poles-tiny are finished" in again.stdout
     for name, folder in run_folders(whole).items():
         assert (folder / "metrics.jsonl").stat().st_mtime_ns == before[name]
         assert not (folder / "replay").exists()
@@ -103,7 +103,7 @@ def test_a_killed_run_goes_on_from_its_checkpoint_and_the_others_do_not_notice(
     os.kill(pid_of(victim), signal.SIGKILL)
     said, _ = study.communicate()
     assert study.returncode == 0, said
-    assert "crashed (killed by SIGKILL (out of memory?)): goes on from step" in said
+    assert "crashed (killed by SIGKILL (out of memory?)): continuing from step" in said
     assert_same_bits(run_folders(whole)[RUNS[0]], victim)
 
 
@@ -138,9 +138,9 @@ gymnasium.register("Fragile-v0", entry_point=Fragile, max_episode_steps=60)
     assert f"{name} failed; the end of its log:" in done.stdout
     assert "ZeroDivisionError: the pole broke" in done.stdout
     assert f"1 of 2 runs failed, first {name}" in done.stderr
-    assert "dqn/CartPole-v1/seed0: done" in done.stderr
+    assert "dqn/CartPole-v1/seed0: finished" in done.stderr
     log = (tmp_path / "runs" / "poles-tiny" / name / "log.txt").read_text()
-    assert log.count("goes on from step 0") == MAX_CRASHES, "it was tried again"
+    assert log.count("continued from step 0") == MAX_CRASHES, "it was tried again"
 
 
 @pytest.mark.parametrize("obstacle", ["a file where a folder should be", "a folder for a log"])
@@ -156,7 +156,7 @@ def test_a_run_that_cannot_even_be_started_fails_alone(obstacle: str, tmp_path: 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert f"{RUNS[0]}: failed: cannot be started: " in done.stderr
-    assert f"{RUNS[1]}: done" in done.stderr
+    assert f"{RUNS[1]}: finished" in done.stderr
     assert f"1 of 2 runs failed, first {RUNS[0]}" in done.stderr
 
 

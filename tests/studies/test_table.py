@@ -13,7 +13,7 @@ from proxrl.studies.estimate import Pace, estimate
 from proxrl.studies.expand import expand
 from proxrl.studies.table import Show, summary
 from proxrl.training.amounts import duration, gigabytes
-from proxrl.training.preflight import Preflight
+from proxrl.training.resources import Requirements
 from tests.studies.small import STEPS, TEXT
 
 
@@ -23,11 +23,11 @@ def board(tmp_path: Path) -> Board:
     study = parse("poles", TEXT)
     board = Board(expand(study, study.scales["tiny"], tmp_path))
     done, running, _, failed = board.entries.values()
-    done.state, done.step, done.last_return = "done", STEPS, 71.5
+    done.status, done.step, done.last_return = "finished", STEPS, 71.5
     now = time.monotonic()
-    running.state, running.step, running.last_return = "running", 1_000, 12.25
+    running.status, running.step, running.last_return = "running", 1_000, 12.25
     running.begun = (now - 10.0, 0)
-    failed.state, failed.reason = "failed", "the disk is full"
+    failed.status, failed.reason = "failed", "the disk is full"
     return board
 
 
@@ -35,7 +35,7 @@ def shown(board: Board, terminal: bool) -> str:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None)
     first = next(iter(board.entries.values()))
     with Show("poles", console) as show:
-        show(board, first, "done")
+        show(board, first, "finished")
         show(board, None, "")
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -43,16 +43,16 @@ def shown(board: Board, terminal: bool) -> str:
 
 def test_the_table_counts_variants_and_shows_what_runs(board: Board) -> None:
     text = shown(board, terminal=True)
-    for word in ("waiting", "running", "done", "failed", "all", "dqn-pro"):
+    for word in ("waiting", "running", "finished", "failed", "all", "dqn-pro"):
         assert word in text
     assert "dqn-pro/CartPole-v1/seed0" in text
     assert f"1,000 / {STEPS:,} steps  return 12.2" in text
-    assert "1 of 4 runs done, 1 running, 1 waiting, 1 failed; about" in text
+    assert "1 of 4 runs finished, 1 running, 1 waiting, 1 failed; about" in text
 
 
 def test_elsewhere_an_event_is_a_line(board: Board) -> None:
     text = shown(board, terminal=False)
-    assert text.splitlines()[0].startswith("[1/4] dqn/CartPole-v1/seed0: done, return 71.5")
+    assert text.splitlines()[0].startswith("[1/4] dqn/CartPole-v1/seed0: finished, return 71.5")
     assert "\x1b" not in text
 
 
@@ -63,8 +63,8 @@ def test_the_summary_says_how_long_it_will_take(board: Board) -> None:
 
 def test_an_estimate_adds_up(board: Board) -> None:
     needs = {
-        "dqn": Preflight(memory=100, disk=50, seconds=30.0, final_disk=10),
-        "dqn-pro": Preflight(memory=200, disk=70, seconds=60.0, final_disk=20),
+        "dqn": Requirements(memory=100, disk=50, seconds=30.0, final_disk=10, replay=30),
+        "dqn-pro": Requirements(memory=200, disk=70, seconds=60.0, final_disk=20, replay=40),
     }
     known = estimate(board, needs, at_once=2)
     assert known.paces["dqn"] == Pace(STEPS / 30.0, measured=False)

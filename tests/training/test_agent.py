@@ -16,8 +16,8 @@ from proxrl.envs import FrameStack
 from proxrl.envs.gym import Gym
 from proxrl.errors import UserError
 from proxrl.training.evaluate import protocol
-from proxrl.training.folder import RunFolder
-from proxrl.training.preflight import available_memory, preflight
+from proxrl.training.preflight import requirements, seconds_of, set_up
+from proxrl.training.resources import available_memory
 from proxrl.training.run import resolved
 from proxrl.training.view import evaluate_run
 from tests.end_to_end.victim import SMALL
@@ -138,7 +138,7 @@ def test_memory_is_what_the_container_leaves(
     (tmp_path / "limit").write_text("100000000\n")
     (tmp_path / "used").write_text("10000000\n")
     (tmp_path / "memory.stat").write_text("anon 6000000\ninactive_file 4000000\n")
-    monkeypatch.setattr("proxrl.training.preflight.CGROUPS", [(tmp_path, "limit", "used")])
+    monkeypatch.setattr("proxrl.training.resources.CGROUPS", [(tmp_path, "limit", "used")])
     assert available_memory() == 94_000_000
     (tmp_path / "limit").write_text("max\n")
     assert available_memory() > 94_000_000
@@ -279,22 +279,21 @@ def test_eval_that_cannot_be_written_down_is_refused_before_it_is_played(cartpol
         taken.write_text(before)
 
 
-def test_preflight_says_memory_disk_and_time(tmp_path: Path) -> None:
-    place = RunFolder(tmp_path / "run")
-    needs = preflight(resolved(presets.make("dqn", "CartPole-v1")), place, calibrate=True)
+def test_preflight_says_memory_disk_and_time() -> None:
+    config = resolved(presets.make("dqn", "CartPole-v1"))
+    setup = set_up(config)
+    needs = requirements(config, setup)
     assert needs.memory > 6e8
     assert needs.disk > 1e6
-    assert needs.seconds is not None
-    assert 1 < needs.seconds < 10_000
-    assert "memory" in str(needs)
-    assert not place.path.exists()
+    seconds = seconds_of(config, setup, config.steps)
+    assert 1 < seconds < 10_000
+    assert "of training" in str(needs._replace(seconds=seconds))
 
 
-def test_preflight_counts_what_the_log_will_take(tmp_path: Path) -> None:
+def test_preflight_counts_what_the_log_will_take() -> None:
     """The two sizes that matter: the replay, and twice as much of it."""
-    place = RunFolder(tmp_path / "run")
     sizes = []
     for capacity in (100_000, 200_000):
         config = resolved(presets.make("dqn", "ALE/Pong-v5", {"replay.capacity": capacity}))
-        sizes.append(preflight(config, place, calibrate=False).disk)
+        sizes.append(requirements(config, set_up(config)).disk)
     assert sizes[1] - sizes[0] == pytest.approx(100_000 * 1.01 * 84 * 84, rel=0.01)

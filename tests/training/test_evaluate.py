@@ -11,12 +11,8 @@ from proxrl import presets
 from proxrl.agents.networks import build_network
 from proxrl.config import RunConfig
 from proxrl.envs import Environment
-from proxrl.training.evaluate import (
-    Evaluation,
-    Interrupted,
-    evaluate,
-    make_scoring_environments,
-)
+from proxrl.training.environments import scoring_environments
+from proxrl.training.evaluate import Evaluation, Interrupted, evaluate
 
 CPU = torch.device("cpu")
 
@@ -29,7 +25,7 @@ def config(env: str = "MinAtar/Breakout-v1", **evaluation: object) -> RunConfig:
 def score(
     run: RunConfig, episodes: int, stop: Callable[[], bool] = lambda: False, step: int = 7
 ) -> Evaluation:
-    environments = make_scoring_environments(run, episodes)
+    environments = scoring_environments(run, episodes)
     spec, actions = environments[0].observation, environments[0].actions
     network = build_network(spec, actions, run.network, run.seed, run.head)
     return evaluate(network, environments, run, step, CPU, episodes, stop=stop)
@@ -72,14 +68,14 @@ class Counting(nn.Module):
 
 def test_every_call_has_a_row_for_each_environment() -> None:
     run = config("CartPole-v1", environments=4)
-    network, environments = Counting(), make_scoring_environments(run, 6)
+    network, environments = Counting(), scoring_environments(run, 6)
     evaluate(network, environments, run, 0, CPU, 6)
     assert network.shapes == {(4, 1, 4)}
 
 
 def test_no_more_environments_than_episodes_are_made() -> None:
-    assert len(make_scoring_environments(config(environments=4), 3)) == 3
-    assert len(make_scoring_environments(config(environments=4), 9)) == 4
+    assert len(scoring_environments(config(environments=4), 3)) == 3
+    assert len(scoring_environments(config(environments=4), 9)) == 4
 
 
 def test_it_stops_when_asked() -> None:
@@ -90,7 +86,7 @@ def test_it_stops_when_asked() -> None:
 
 def test_the_first_environment_is_filmed_to_its_last_picture() -> None:
     run = config(environments=1)
-    environments: list[Environment] = make_scoring_environments(run, 1)
+    environments: list[Environment] = scoring_environments(run, 1)
     spec = environments[0].observation
     network = build_network(spec, environments[0].actions, run.network, 0, run.head)
     pictures: list[np.ndarray] = []

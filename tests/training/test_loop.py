@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from proxrl import presets
-from proxrl.training.folder import RunFolder
-from proxrl.training.loop import Run
+from proxrl.runs.folder import RunFolder
+from proxrl.training.loop import Trainer
 from proxrl.types import End
 
 SMALL = {
@@ -19,13 +19,13 @@ SMALL = {
 }
 
 
-def new_run(env: str, folder: Path, **settings: Any) -> Run:
+def new_run(env: str, folder: Path, **settings: Any) -> Trainer:
     dotted = {name.replace("__", "."): value for name, value in settings.items()}
     config = presets.make("dqn-pro", env, {**SMALL, **dotted})
     place = RunFolder(folder)
     place.make()
     place.write_config(config)
-    return Run(config, place)
+    return Trainer(config, place)
 
 
 @pytest.mark.parametrize("clip", [None, False])

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from proxrl.runs.lines import read_lines
 
 from proxrl import presets
 from proxrl.agents.learner import Distances, Update
-from proxrl.training.metrics import EPISODES, METRICS, SPEED, Interval, Journalist, read_lines
+from proxrl.runs.folder import EPISODES, METRICS, SPEED
+from proxrl.training.metrics import NO_LINES, Interval, RunLogger
 
 CONFIG = presets.make("dqn", "CartPole-v1", {"logging.tensorboard": False})
 
@@ -56,7 +58,8 @@ def test_an_interval_goes_on_from_its_state_whatever_the_order_of_keys() -> None
     interval = Interval()
     interval.add_update(update(0.1, sync=0.2))
     interval.read_updates()
-    restored = Interval(dict(sorted(interval.state().items())))
+    restored = Interval()
+    restored.load(dict(sorted(interval.state().items())))
     for each in (interval, restored):
         each.add_update(update(0.3))
         each.read_updates()
@@ -64,14 +67,15 @@ def test_an_interval_goes_on_from_its_state_whatever_the_order_of_keys() -> None
 
 
 def test_resuming_cuts_back_what_came_after_the_checkpoint(tmp_path: Path) -> None:
-    first = Journalist(tmp_path, CONFIG)
+    first = RunLogger(tmp_path, CONFIG)
     first.interval({"step": 1})
     first.episode({"step": 1})
-    lengths = first.lengths()
+    state = first.state()
     first.interval({"step": 2})
     first.episode({"step": 2})
     first.close()
-    second = Journalist(tmp_path, CONFIG, step=1, lengths=lengths)
+    second = RunLogger(tmp_path, CONFIG, step=1)
+    second.load(state)
     assert [line["step"] for line in read_lines(tmp_path / METRICS)] == [1]
     second.interval({"step": 3})
     second.close()
@@ -80,9 +84,9 @@ def test_resuming_cuts_back_what_came_after_the_checkpoint(tmp_path: Path) -> No
 
 
 def test_the_clock_stays_out_of_the_runs_bits(tmp_path: Path) -> None:
-    journalist = Journalist(tmp_path, CONFIG)
-    journalist.interval({"step": 100})
-    journalist.close()
+    logger = RunLogger(tmp_path, CONFIG)
+    logger.interval({"step": 100})
+    logger.close()
     (line,) = read_lines(tmp_path / SPEED)
     assert set(line) == {"step", "steps_per_second", "unix_time"}
     assert read_lines(tmp_path / METRICS) == [{"step": 100}]
@@ -97,11 +101,22 @@ def test_a_line_cut_by_a_kill_is_left_out(tmp_path: Path) -> None:
 def test_tensorboard_repeats_the_numbers(tmp_path: Path) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    journalist = Journalist(tmp_path, presets.make("dqn", "CartPole-v1"))
-    journalist.interval({"step": 7, "train/loss": 0.5, "eval/returns": [1.0], "train/syncs": None})
-    journalist.close()
+    logger = RunLogger(tmp_path, presets.make("dqn", "CartPole-v1"))
+    logger.interval({"step": 7, "train/loss": 0.5, "eval/returns": [1.0], "train/syncs": None})
+    logger.close()
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert events.Tags()["scalars"] == ["train/loss"]
     (event,) = events.Scalars("train/loss")
     assert (event.step, event.value) == (7, pytest.approx(0.5))
+
+
+def test_a_new_run_removes_the_lines_of_a_process_that_never_made_a_checkpoint(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / METRICS).write_text('{"step": 1}\n')
+    logger = RunLogger(tmp_path, CONFIG)
+    logger.load(NO_LINES)
+    logger.interval({"step": 2})
+    logger.close()
+    assert read_lines(tmp_path / METRICS) == [{"step": 2}]

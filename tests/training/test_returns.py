@@ -36,7 +36,8 @@ def test_it_goes_on_from_its_state() -> None:
             whole.add(step, value)
             if step <= stop:
                 part.add(step, value)
-        resumed = TrainingReturns(100, stop, json.loads(json.dumps(part.state())))
+        resumed = TrainingReturns(100, stop)
+        resumed.load(json.loads(json.dumps(part.state())))
         for step, value in history:
             if step > stop:
                 resumed.add(step, value)
@@ -47,7 +48,8 @@ def test_it_goes_on_from_its_state() -> None:
 def test_a_period_entered_in_its_middle_is_left_out() -> None:
     """A checkpoint without this state, or another period than before."""
     older = TrainingReturns(100, step=150)
-    changed = TrainingReturns(100, step=150, state=TrainingReturns(70, step=0).state())
+    changed = TrainingReturns(100, step=150)
+    changed.load(TrainingReturns(70, step=0).state())
     for returns in (older, changed):
         returns.add(180, 1.0)
         returns.add(230, 2.0)

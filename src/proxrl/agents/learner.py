@@ -11,7 +11,7 @@ is a head, a target rule, a proximal rule and a step-size rule, all values of th
 import copy
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from proxrl.agents.weights import Layout
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed
 from proxrl.proximal.rules import make_rule
-from proxrl.types import Batch
+from proxrl.types import Batch, State
 
 PROBES_PER_SYNC = 10
 ADVICE = {
@@ -181,27 +181,37 @@ class Learner:
 
     # -------------------------------------------------------------------------------- checkpoints
 
-    def state(self) -> dict[str, Tensor]:
-        """Copies of both networks and of Adam's moments, by name; never of weights gone astray."""
+    def state(self) -> State:
+        """Copies of both networks, Adam's moments and the rule's state, by name; never of weights
+        that are not finite."""
         if not math.isfinite(self._distance().item()):
             advice = ADVICE[self._config.head.kind]
             raise RunFailed(f"the weights are not finite after update {self.updates}: {advice}")
-        tensors = {f"online.{name}": t for name, t in self.online.state_dict().items()}
-        tensors |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
-        tensors |= {f"adam.{name}": tensor for name, tensor in self._adam.state().items()}
-        tensors |= {f"rule.{name}": tensor for name, tensor in self.rule.state().items()}
-        return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        state: State = {f"online.{name}": t for name, t in self.online.state_dict().items()}
+        state |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
+        state |= {f"adam.{name}": tensor for name, tensor in self._adam.state().items()}
+        state |= {f"rule.{name}": value for name, value in self.rule.state().items()}
+        copies = {name: _copied(value) for name, value in state.items()}
+        return {"updates": self.updates, **copies}
 
-    def load(self, tensors: dict[str, Tensor], updates: int) -> None:
-        """Continue where `state()` was taken."""
-        self.updates = updates
+    def load(self, state: State) -> None:
+        """Continue where `state()` was taken; a rule's arrays come back to it as tensors."""
+        tensors = {
+            name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+            for name, value in state.items()
+        }
+        self.updates = state["updates"]
         self.online.load_state_dict(_below("online.", tensors))
         self.target.load_state_dict(_below("target.", tensors))
         self._adam.load(_below("adam.", tensors))
         self.rule.load(_below("rule.", tensors))
 
 
-def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _copied(value: Any) -> Any:
+    return value.detach().to("cpu", copy=True) if isinstance(value, Tensor) else value
+
+
+def _below(prefix: str, tensors: State) -> State:
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()

@@ -80,8 +80,9 @@ class ReplayConfig:
     """Transitions per update."""
     n_step: int = 1
     """Update horizon: rewards summed before bootstrapping."""
-    sampling: Literal["uniform", "prioritised"] = "uniform"
-    """uniform, or in proportion to priority ** priority_exponent (Schaul et al. 2016)."""
+    sampling: str = "uniform"
+    """uniform; prioritised: in proportion to priority ** priority_exponent (Schaul et al. 2016); or
+    a registered sampler."""
     priority_exponent: float = 0.5
     """Prioritised: 0 is uniform; the priority is |TD error|, or the cross-entropy (categorical)."""
     importance_exponent: float = 0.5

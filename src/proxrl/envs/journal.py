@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from proxrl.types import Array, End, ObservationSpec, TimeStep
+from proxrl.types import Array, End, ObservationSpec, State, TimeStep
 
 
 class Environment(Protocol):
@@ -75,6 +75,13 @@ class Episodes:
             end = step.end if step.end == End.TERMINATED else End.TRUNCATED
             return step._replace(end=end, game_over=True)
         return step
+
+    def state(self) -> State:
+        return {"number": self.number, "actions": np.array(self.actions, dtype=np.int16)}
+
+    def load(self, state: State) -> None:
+        """Which episode it is, and its actions; `relive` brings the environment there."""
+        self.number, self.actions = state["number"], state["actions"].tolist()
 
     def relive(self, number: int, actions: Sequence[int]) -> Iterator[TimeStep]:
         """Episode `number` again with these actions, its first time step included."""

@@ -20,7 +20,7 @@ from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.plugins import imported
 from proxrl.proximal.pull import pull_, pull_strength
-from proxrl.types import Batch
+from proxrl.types import Batch, State
 
 
 class Rule:
@@ -43,12 +43,12 @@ class Rule:
     def synced(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
         """After the target network moved."""
 
-    def state(self) -> dict[str, Tensor]:
-        """What a checkpoint must keep for the next update to be the same."""
+    def state(self) -> State:
+        """What the next update depends on besides weights and config: tensors and plain values."""
         return {}
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Go on where `state` was taken."""
+    def load(self, state: State) -> None:
+        """Continue where `state` was taken."""
 
 
 class Parameters(Rule):

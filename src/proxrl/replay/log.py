@@ -16,13 +16,14 @@ SIGBUS.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
 from proxrl.errors import UserError
-from proxrl.types import Array, End, ObservationSpec
+from proxrl.types import Array, End, ObservationSpec, State
 
 RESERVE = 3  # checkpoint intervals: the newest two, and the one being written
 
@@ -76,7 +77,7 @@ def is_whole(folder: Path, spec: ObservationSpec, capacity: int, checkpoint_step
 
 
 class ReplayLog:
-    """The log in a folder, made new or opened at a checkpoint's `state`."""
+    """The log in a folder: a new one, or with `reopen` the one that is there, to be loaded."""
 
     def __init__(
         self,
@@ -84,14 +85,14 @@ class ReplayLog:
         spec: ObservationSpec,
         capacity: int,
         checkpoint_steps: int,
-        state: LogState | None = None,
+        reopen: bool = False,
     ) -> None:
         self.spec = spec
         self.capacity = capacity
         self._alive_frames, frames, steps = ring_sizes(spec, capacity, checkpoint_steps)
         self.zero_slot = frames  # one more frame, never written: what lies before an episode
         folder.mkdir(parents=True, exist_ok=True)
-        make = state is None
+        make = not reopen
         frames_shape = (frames + 1, *spec.shape)
         self._files = [
             _allocate(folder / FRAMES, frames_shape, np.dtype(spec.dtype), make),
@@ -103,8 +104,7 @@ class ReplayLog:
         self._frame, self._age = records["frame"], records["age"]
         self._action, self._reward, self._end = records["action"], records["reward"], records["end"]
         self._protected = 0  # first frame that a checkpoint still refers to
-        self._state = state.copy() if state is not None else NEW.copy()
-        self.protect(self._state)
+        self._state = NEW.copy()
 
     # ------------------------------------------------------------------------------------ writing
 
@@ -199,10 +199,14 @@ class ReplayLog:
 
     # -------------------------------------------------------------------------------- checkpoints
 
-    def state(self) -> LogState:
-        return self._state.copy()
+    def state(self) -> State:
+        return {**self._state}
 
-    def protect(self, state: LogState) -> None:
+    def load(self, state: State) -> None:
+        self._state = cast(LogState, {**state})
+        self.protect(state)
+
+    def protect(self, state: Mapping[str, Any]) -> None:
         """Never overwrite what this checkpoint, or a later one, refers to."""
         self._protected = state["first_frame"]
 

@@ -5,22 +5,27 @@ Prioritised replay (Schaul et al. 2016), in proportion, as Dopamine's Rainbow:
     P(i) = p_i^alpha / sum_k p_k^alpha,      weight_i = P(i)^-beta / max_batch P^-beta
 
 A new transition gets the largest priority seen so far.
+
+A sampler of one's own is a `Replay`: register it, and say its name as `replay.sampling`.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 import torch
 
+from proxrl.config import ReplayConfig
+from proxrl.errors import UserError
 from proxrl.replay.gather import Gather
 from proxrl.replay.sumtree import SumTree
-from proxrl.types import Array, Batch
+from proxrl.types import Array, Batch, Saveable, State
 
 SMALLEST = 1e-10  # added to every priority, so that none is forgotten
 
 
-class Replay(Protocol):
-    """What the training loop asks of either."""
+class Replay(Saveable, Protocol):
+    """What the training loop asks of a sampler; its state is what the log does not hold."""
 
     def __len__(self) -> int:
         """Complete transitions alive: those that can be drawn."""
@@ -30,12 +35,6 @@ class Replay(Protocol):
 
     def update(self, indices: Array, priorities: torch.Tensor) -> None:
         """What the learner found of a batch's transitions."""
-
-    def arrays(self) -> dict[str, Array]:
-        """Copies of all that the log does not hold, for a checkpoint."""
-
-    def load(self, arrays: dict[str, Array]) -> None:
-        """Go on where `arrays` were taken."""
 
 
 class UniformReplay:
@@ -55,10 +54,10 @@ class UniformReplay:
     def update(self, indices: Array, priorities: torch.Tensor) -> None:
         """Nothing: all stay alike."""
 
-    def arrays(self) -> dict[str, Array]:
+    def state(self) -> State:
         return {}
 
-    def load(self, arrays: dict[str, Array]) -> None:
+    def load(self, state: State) -> None:
         pass
 
 
@@ -119,15 +118,45 @@ class PrioritisedReplay:
             self._tree.set(changed % log.capacity, weights)
         self._known, self._forgotten = complete, log.oldest
 
-    def arrays(self) -> dict[str, Array]:
+    def state(self) -> State:
         """Leaves as they are: what is caught up with later follows from the log."""
         return {
             "priorities": self._tree.leaves.copy(),
-            "largest_priority": np.array(self._largest),
-            "caught_up": np.array([self._known, self._forgotten]),
+            "largest_priority": self._largest,
+            "caught_up": [self._known, self._forgotten],
         }
 
-    def load(self, arrays: dict[str, Array]) -> None:
-        self._tree.load(arrays["priorities"])
-        self._largest = float(arrays["largest_priority"])
-        self._known, self._forgotten = (int(number) for number in arrays["caught_up"])
+    def load(self, state: State) -> None:
+        self._tree.load(state["priorities"])
+        self._largest = float(state["largest_priority"])
+        self._known, self._forgotten = (int(number) for number in state["caught_up"])
+
+
+Sampler = Callable[[Gather, np.random.Generator, ReplayConfig], Replay]
+
+
+def _uniform(gather: Gather, generator: np.random.Generator, config: ReplayConfig) -> Replay:
+    return UniformReplay(gather, generator)
+
+
+def _prioritised(gather: Gather, generator: np.random.Generator, config: ReplayConfig) -> Replay:
+    return PrioritisedReplay(
+        gather, generator, config.priority_exponent, config.importance_exponent
+    )
+
+
+_samplers: dict[str, Sampler] = {"uniform": _uniform, "prioritised": _prioritised}
+
+
+def register_sampler(name: str, sampler: Sampler) -> None:
+    """Make `sampler(gather, generator, config.replay)` known as `replay.sampling`."""
+    _samplers[name] = sampler
+
+
+def sampler_of(config: ReplayConfig) -> Sampler:
+    """The configured sampler's factory."""
+    if config.sampling not in _samplers:
+        raise UserError(
+            f"unknown replay.sampling {config.sampling}: choose from {', '.join(_samplers)}"
+        )
+    return _samplers[config.sampling]

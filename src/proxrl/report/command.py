@@ -42,7 +42,6 @@ def make_report(
             raise UserError(f"--{name} {value} cannot be: it must be at least 1")
 
     from proxrl.report import figures, page, plots, tables
-    from proxrl.report.about import read_about
     from proxrl.report.baselines import beside
     from proxrl.report.claims import check_claims
     from proxrl.report.curve_plots import learning_curves
@@ -51,6 +50,7 @@ def make_report(
     from proxrl.report.study import gather
     from proxrl.report.training import rows, write_training_returns
     from proxrl.report.words import summary
+    from proxrl.runs.study_file import read_about
 
     runs = read_runs(folder)
     out = folder / "report" if out is None else out

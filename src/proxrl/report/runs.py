@@ -1,86 +1,20 @@
-"""Run folders as plain records: what was asked for, what came of it, what went wrong.
+"""The runs of a report: every record below a folder, each run counted once."""
 
-Only config.json, metrics.jsonl, failure.txt and the lock are looked at. A line cut off at the end
-by a kill is left out, as everywhere; any other damage makes the run `corrupt`, with its line: also
-a return that is no finite number, because no score could be made of it.
-"""
-
-import json
-import math
-import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
 
-import msgspec
-import numpy as np
-
-from proxrl.config import RunConfig, from_json
+from proxrl.config import RunConfig
 from proxrl.errors import UserError
-from proxrl.training.folder import RunFolder
-from proxrl.types import Array
+from proxrl.runs.record import CURVES, Run, read_run, run_folders
 
-Status = Literal["finished", "running", "stopped", "failed", "corrupt", "duplicate"]
-CONFIG, METRICS = "config.json", "metrics.jsonl"
-LARGEST = 2**62  # a number of steps that arrays can hold
-CURVES = ("eval_return", "sync_distance", "value_distance", "parameter_distance")
-
-
-class _Line(msgspec.Struct, gc=False):
-    """What a report takes from a line of metrics.jsonl; the rest is skipped, but must be JSON."""
-
-    step: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
-    eval_return: float = msgspec.field(name="eval/mean_return")
-    returns: Annotated[list[float], msgspec.Meta(min_length=1)] = msgspec.field(name="eval/returns")
-    protocol: msgspec.Raw
-    sync_distance: float | None = msgspec.field(name="train/sync_distance", default=None)
-    value_distance: float | None = msgspec.field(name="train/value_distance", default=None)
-    parameter_distance: float | None = msgspec.field(name="train/parameter_distance", default=None)
-    periods: list[tuple[int, float | None, int]] = msgspec.field(
-        name="train/period_returns", default=[]
-    )
-
-
-_LINES = msgspec.json.Decoder(_Line)
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """One run folder. Arrays hold one value per evaluation interval; NaN: nothing was measured."""
-
-    path: str  # below the folder that was asked for
-    status: Status
-    note: str = ""  # why it failed or cannot be read
-    config: RunConfig | None = None
-    steps: Array = field(default_factory=lambda: np.empty(0, np.int64))
-    episodes: Array = field(default_factory=lambda: np.empty(0, np.int64))  # per evaluation
-    curves: dict[str, Array] = field(default_factory=dict)  # name in CURVES -> [evaluations]
-    protocols: tuple[tuple[int, dict[str, Any]], ...] = ()  # first step of each recorded one
-    training: Array = field(default_factory=lambda: np.empty((0, 2)))  # last step, mean return
-
-    @property
-    def usable(self) -> bool:
-        return self.status not in ("corrupt", "duplicate") and len(self.steps) > 0
-
-    @property
-    def asked(self) -> RunConfig:
-        """The config of a run that could be read."""
-        assert self.config is not None
-        return self.config
-
-
-class Corrupt(Exception):
-    """A run that cannot be read, and why."""
+__all__ = ["CURVES", "Run", "read_run", "read_runs"]
 
 
 def read_runs(root: Path) -> list[Run]:
-    """Every run below a folder, by path; a `UserError` if there is none that can be read."""
-    if not root.exists():
-        raise UserError(f"{root} does not exist: say a folder of runs")
+    """Every run below a folder, by path; a `UserError` if none of them can be reported."""
     if not root.is_dir():
-        raise UserError(f"{root} is not a folder: say a folder of runs")
-    runs = [read_run(path, root) for path in _run_folders(root)]
+        problem = "is not a folder" if root.exists() else "does not exist"
+        raise UserError(f"{root} {problem}: give a folder of runs")
+    runs = [read_run(path, root) for path in run_folders(root)]
     if not runs:
         raise UserError(
             f"{root} holds no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
@@ -92,166 +26,6 @@ def read_runs(root: Path) -> list[Run]:
             f"{first.path}: {first.note or 'no evaluation yet'}"
         )
     return _without_duplicates(runs)
-
-
-def read_run(path: Path, root: Path) -> Run:
-    """One folder's record; damage is a status, not an exception."""
-    name = str(path.relative_to(root)) if path != root else path.resolve().name
-    config: RunConfig | None = None
-    try:
-        config = _config(path)
-        lines = _lines(path / METRICS)
-        protocols = _protocols(lines)
-    except Corrupt as damage:
-        return Run(name, "corrupt", str(damage), config)
-    place = RunFolder(path)
-    steps = np.array([line.step for line in lines], np.int64)
-    last = int(steps[-1]) if len(steps) else 0
-    status: Status = "stopped"
-    note = ""
-    if last >= config.steps:
-        status = "finished"
-    elif place.is_locked():
-        status = "running"
-    elif place.failure.exists():
-        status, note = "failed", _first_line(place.failure)
-    if not lines:
-        note = note or "no evaluation yet"
-    return Run(
-        name,
-        status,
-        note,
-        config,
-        steps,
-        np.array([len(line.returns) for line in lines], np.int64),
-        {curve: _column(lines, curve) for curve in CURVES},
-        protocols,
-        _training(lines),
-    )
-
-
-# ----------------------------------------------------------------------------------------- details
-
-
-def _run_folders(root: Path) -> Iterator[Path]:
-    """Folders with a run's config.json; a run is not searched for further runs."""
-    for folder, below, files in os.walk(root):
-        below.sort()
-        path = Path(folder)
-        if CONFIG in files and (METRICS in files or _says_agent(path / CONFIG)):
-            below.clear()
-            yield path
-
-
-def _says_agent(path: Path) -> bool:
-    """Is this config.json a run's, and not another program's?"""
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return False
-    return isinstance(content, dict) and {"agent", "env"} <= content.keys()
-
-
-def _config(path: Path) -> RunConfig:
-    try:
-        content = json.loads((path / CONFIG).read_bytes())
-        if not isinstance(content, dict):
-            raise Corrupt(f"{CONFIG} is not an object")
-        return _checked(from_json(content))
-    except OSError as error:
-        raise Corrupt(f"{CONFIG}: {error.strerror}") from None
-    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise Corrupt(f"{CONFIG} cannot be read: {error}") from None
-
-
-def _checked(config: RunConfig) -> RunConfig:
-    """The config, with counts that a report can divide by."""
-    counts = {
-        "steps": config.steps,
-        "evaluation.period_steps": config.evaluation.period_steps,
-        "protocol.frame_skip": config.protocol.frame_skip,
-    }
-    for name, count in counts.items():
-        if not 1 <= count <= LARGEST:
-            raise Corrupt(f"{CONFIG}: {name} = {count} cannot be: it must lie in [1, 2^62]")
-    if math.isnan(config.c):  # also raises if it cannot be computed
-        raise Corrupt(f"{CONFIG}: proximal.c is not a number")
-    return config
-
-
-def _lines(path: Path) -> list[_Line]:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise Corrupt(f"{METRICS}: {error.strerror}") from None
-    whole = content[: content.rfind(b"\n") + 1]
-    try:
-        lines = _LINES.decode_lines(whole)
-    except msgspec.DecodeError:
-        texts = enumerate(whole.splitlines(), start=1)
-        lines = [_one_line(text, at) for at, text in texts if text.strip()]
-    before = 0
-    for at, line in enumerate(lines, start=1):
-        if line.step <= before:
-            raise Corrupt(f"{METRICS} line {at}: steps do not increase")
-        if not all(map(math.isfinite, (line.eval_return, *line.returns))):
-            raise Corrupt(f"{METRICS} line {at}: a return that is not finite")
-        before = line.step
-    return lines
-
-
-def _one_line(text: bytes, at: int) -> _Line:
-    """The slow way, when something is wrong: Python's JSON knows NaN, msgspec does not."""
-    try:
-        content = json.loads(text)
-        return msgspec.convert(
-            {**content, "protocol": msgspec.Raw(msgspec.json.encode(content["protocol"]))}, _Line
-        )
-    except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
-        what = str(error) if isinstance(error, msgspec.ValidationError) else "not valid JSON"
-        raise Corrupt(f"{METRICS} line {at}: {what}") from None
-
-
-def _column(lines: list[_Line], name: str) -> Array:
-    values = [getattr(line, name) for line in lines]
-    return np.array([math.nan if value is None else value for value in values], np.float64)
-
-
-def _training(lines: list[_Line]) -> Array:
-    """Last step and mean return of each period of training, [periods, 2]."""
-    periods = [
-        (step, math.nan if mean is None else mean)
-        for line in lines
-        for step, mean, _ in line.periods
-    ]
-    return np.array(periods, np.float64).reshape(-1, 2)
-
-
-def _protocols(lines: list[_Line]) -> tuple[tuple[int, dict[str, Any]], ...]:
-    """Each protocol that was recorded, with the first step of it."""
-    first: dict[bytes, tuple[int, int]] = {}
-    for at, line in enumerate(lines, start=1):
-        first.setdefault(bytes(line.protocol), (at, line.step))
-    return tuple((step, _protocol(text, at)) for text, (at, step) in first.items())
-
-
-def _protocol(text: bytes, at: int) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        raise Corrupt(f"{METRICS} line {at}: protocol: not valid JSON") from None
-    if not isinstance(found, dict) or any(isinstance(v, dict | list) for v in found.values()):
-        raise Corrupt(f"{METRICS} line {at}: protocol is not an object of plain values")
-    return found
-
-
-def _first_line(path: Path) -> str:
-    try:
-        return (path.read_text(errors="replace").splitlines() or [""])[0]
-    except OSError as error:
-        return f"{path.name}: {error.strerror}"
 
 
 def _without_duplicates(runs: list[Run]) -> list[Run]:

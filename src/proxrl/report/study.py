@@ -13,11 +13,11 @@ import numpy as np
 
 from proxrl.errors import UserError
 from proxrl.report import scores
-from proxrl.report.about import About
 from proxrl.report.protocol import common_protocol, cut
 from proxrl.report.runs import CURVES, Run
 from proxrl.report.series import Series, agent_settings, group
 from proxrl.report.statistics import nanmean
+from proxrl.runs.study_file import About
 from proxrl.suites import ANY, Suite, suite_named, suite_of
 from proxrl.types import Array
 

@@ -1,44 +1,41 @@
-"""Where every run of a study stands.
+"""The status of every run of a study.
 
 Read from the run folders alone, so that it is the same for every executor and true after a restart.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Literal
 
 from proxrl.config import differences
 from proxrl.errors import UserError
+from proxrl.runs.folder import RunFolder
+from proxrl.runs.status import Status
 from proxrl.studies.expand import Job
-from proxrl.training.folder import RunFolder
-from proxrl.training.metrics import METRICS, read_lines
 
-State = Literal["waiting", "running", "done", "failed"]
-STATES: tuple[State, ...] = ("waiting", "running", "done", "failed")
+SHOWN: tuple[Status, ...] = ("waiting", "running", "finished", "failed")  # of a study's runs
 
 
 @dataclass
 class Entry:
-    """One run: its state, and how it got on in this sitting."""
+    """One run: its status, and how it fared since this command was started."""
 
     job: Job
-    state: State = "waiting"
+    status: Status = "waiting"
     step: int = 0
     last_return: float | None = None
     crashes: int = 0  # in a row, without a newer checkpoint between them
     saved_step: int = 0  # of the newest checkpoint when it last crashed
-    not_before: float = 0.0  # clock: it was told to pause
+    not_before: float = 0.0  # clock: it has to pause until then
     reason: str = ""  # why it failed
-    begun: tuple[float, int] | None = None  # clock and step when it began to run
+    begun: tuple[float, int] | None = None  # clock and step when it started to run
     ended: float | None = None
 
     @property
     def seconds(self) -> float:
-        """That it has run in this sitting."""
+        """That it has run since this command was started."""
         if self.begun is None:
             return 0.0
         return (self.ended or time.monotonic()) - self.begun[0]
@@ -52,15 +49,15 @@ class Board:
         for entry in self.entries.values():
             place = RunFolder(entry.job.folder)
             entry.step = min(place.newest_step() or 0, entry.job.config.steps)
-            if is_done(entry.job):
-                entry.state = "done"
-                entry.last_return = _last_return(entry.job)
+            if place.is_complete(entry.job.config):
+                entry.status = "finished"
+                entry.last_return = place.last_return()
 
-    def of(self, *states: State) -> list[Entry]:
-        return [entry for entry in self.entries.values() if entry.state in states]
+    def of(self, *statuses: Status) -> list[Entry]:
+        return [entry for entry in self.entries.values() if entry.status in statuses]
 
-    def counts(self, variant: str | None = None) -> Counter[State]:
-        return Counter(e.state for e in self.entries.values() if variant in (None, e.job.variant))
+    def counts(self, variant: str | None = None) -> Counter[Status]:
+        return Counter(e.status for e in self.entries.values() if variant in (None, e.job.variant))
 
     @property
     def variants(self) -> list[str]:
@@ -73,23 +70,22 @@ class Board:
 
     def look(self, entry: Entry) -> None:
         """Read how far a running run is."""
-        try:
-            seen = json.loads(RunFolder(entry.job.folder).progress.read_text())
-            entry.step, entry.last_return = int(seen["step"]), seen["return"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return  # not there yet, or half written: the next look will do
+        progress = RunFolder(entry.job.folder).progress()
+        if progress is None:
+            return
+        entry.step, entry.last_return = progress
         if entry.begun is None:
             entry.begun = (time.monotonic(), entry.step)
 
     def rate(self, variant: str) -> float | None:
-        """Agent steps per second of a variant's runs in this sitting."""
+        """Agent steps per second of a variant's runs since this command was started."""
         entries = [e for e in self.entries.values() if e.job.variant == variant and e.begun]
         steps = sum(e.step - e.begun[1] for e in entries if e.begun)
         seconds = sum(e.seconds for e in entries)
         return steps / seconds if steps and seconds else None
 
     def seconds_left(self) -> float | None:
-        """Until all is done, at each variant's own speed; None before anything is known.
+        """Until all are finished, at each variant's own speed; None before anything is known.
 
         A variant that has not run yet counts with the mean speed of the others.
         """
@@ -106,17 +102,10 @@ class Board:
         return max(sum(left) / running, max(left))
 
 
-def is_done(job: Job) -> bool:
-    """Has the run reached its end, and put its things away?"""
-    place = RunFolder(job.folder)
-    untidy = place.replay.exists() and not job.config.checkpoint.keep_replay
-    return (place.newest_step() or 0) >= job.config.steps and not untidy
-
-
 def require_same(jobs: Iterable[Job]) -> None:
     """A `UserError` if a folder holds a run with other settings than the study now has."""
     for job in jobs:
-        if not (job.folder / "config.json").exists():
+        if not RunFolder(job.folder).has_config():
             continue
         other = differences(RunFolder(job.folder).config(), job.config)
         if job.config.threads == 0:
@@ -124,10 +113,5 @@ def require_same(jobs: Iterable[Job]) -> None:
         if other:
             changed = ", ".join(f"{path} was {a}, is {b}" for path, (a, b) in other.items())
             raise UserError(
-                f"{job.folder} was begun with other settings: {changed}; choose another --folder"
+                f"{job.folder} was started with other settings: {changed}; choose another --folder"
             )
-
-
-def _last_return(job: Job) -> float | None:
-    lines = read_lines(job.folder / METRICS)
-    return float(lines[-1]["eval/mean_return"]) if lines else None

@@ -2,8 +2,8 @@
 
 Ray places the runs and tells when a worker or a node is gone; it is asked for no retries of its
 own, because `conduct` tries again by the same rule as on one machine. A retry finds the run folder
-on the shared storage and goes on from its checkpoint; if the lost process still lives, on a node
-that only the cluster has lost sight of, it gives way (training/folder.py).
+on the shared storage and continues from its checkpoint; if the lost process still lives, on a node
+that only the cluster has lost sight of, it gives way (runs/folder.py).
 """
 
 import importlib
@@ -17,18 +17,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from proxrl import __version__
 from proxrl.config import from_json, to_json
 from proxrl.errors import UserError
 from proxrl.studies.expand import Job
 from proxrl.studies.folder import LOCK
-from proxrl.studies.process import End, meaning, reason_of, start
-from proxrl.studies.storage import Probe, answered, examine, probing
-
-if TYPE_CHECKING:
-    from proxrl.training.preflight import Preflight
+from proxrl.studies.process import Outcome, outcome_of, reason_of, start
+from proxrl.studies.storage import StorageProbe, answered, check_storage, probing
+from proxrl.training.resources import Requirements
 
 CONNECT_SECONDS = 5.0
 PROBE_SECONDS = 120.0
@@ -44,7 +42,7 @@ class Cluster:
         self,
         ray: Any,  # the module, connected
         jobs: Sequence[Job],
-        needs: "dict[str, Preflight]",
+        needs: dict[str, Requirements],
         gpus: float,
         max_jobs: int | None,
     ) -> None:
@@ -70,7 +68,7 @@ class Cluster:
         """A `UserError` if a node does not share the folder as it must (storage.py)."""
         strategies = importlib.import_module("ray.util.scheduling_strategies")
         nodes = [node["NodeID"] for node in self._nodes()]
-        task = self._ray.remote(_examine)
+        task = self._ray.remote(_check_storage)
         self._marker = folder.absolute() / LOCK
         with probing(folder.absolute()) as probe:
             answers = [
@@ -84,7 +82,7 @@ class Cluster:
             try:
                 found = self._ray.get(answers, timeout=PROBE_SECONDS)
             except self._ray.exceptions.RayError as error:
-                raise UserError(f"the cluster's nodes cannot be asked: {_brief(error)}") from None
+                raise UserError(f"cannot reach the cluster's nodes: {_brief(error)}") from None
             problems = [problem for problem, _ in found if problem]
             problems += [
                 f"what node {node} writes into {folder} is not seen here"
@@ -130,7 +128,7 @@ class Cluster:
         )
         self._tasks[task] = job
 
-    def ended(self) -> Sequence[tuple[Job, End, str]]:
+    def ended(self) -> Sequence[tuple[Job, Outcome, str]]:
         if not self._tasks:
             time.sleep(LOOK_SECONDS)
             return []
@@ -147,12 +145,12 @@ class Cluster:
             self._ray.wait(tasks, num_returns=len(tasks), timeout=STOP_SECONDS)
         self._tasks.clear()
 
-    def _end(self, task: Any) -> tuple[End, str]:
+    def _end(self, task: Any) -> tuple[Outcome, str]:
         try:
             code = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
             return "crashed", _brief(error)
-        return meaning(code), reason_of(code)
+        return outcome_of(code), reason_of(code)
 
     def _nodes(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"]]
@@ -191,14 +189,14 @@ def _require_cluster(address: str) -> None:
         raise UserError("--executor ray needs Ray: pip install 'proxrl[ray]'")
     if address.startswith("ray://"):
         raise UserError(
-            "--address ray://... cannot be: run this command on a node of the cluster, "
-            "where --address auto finds it"
+            "invalid --address ray://...: run this command on a node of the cluster, where "
+            "--address auto finds it"
         )
     if address == "auto":
         return  # found, or not, when connecting: there is nothing to wait for
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise UserError(f"--address {address} cannot be: say auto or HOST:PORT")
+        raise UserError(f"invalid --address {address}: must be auto or HOST:PORT")
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, OverflowError) as error:
@@ -251,6 +249,6 @@ def _run(config: str, folder: str, home: str, marker: str, version: str) -> int:
             process.wait()
 
 
-def _examine(probe: tuple[str, str], node: str) -> tuple[str | None, str]:
+def _check_storage(probe: tuple[str, str], node: str) -> tuple[str | None, str]:
     """A task: what is wrong with the folder here, and proxrl's version."""
-    return examine(Probe(*probe), node), __version__
+    return check_storage(StorageProbe(*probe), node), __version__

@@ -1,4 +1,4 @@
-"""`proxrl study`: every figure of the paper as one command. Parsing and printing; no torch yet."""
+"""`proxrl study`: every figure of the paper as one command. Parsing and printing (no torch)."""
 
 import signal
 import threading
@@ -20,7 +20,7 @@ from proxrl.studies.expand import Job, expand, scale_of
 if TYPE_CHECKING:
     from proxrl.studies.board import Board
     from proxrl.studies.conduct import Executor
-    from proxrl.training.preflight import Preflight
+    from proxrl.training.resources import Requirements
 
 
 PLAN_MEMORY = 400_000_000  # bytes; Figure 1 on FrozenLake peaked at 317 MB
@@ -62,7 +62,7 @@ class StudyOptions:
 
 
 def run(options: StudyOptions) -> None:
-    """Do it; a mistake is a `UserError`, a run that failed a `RunFailed` in the end."""
+    """Run the command; a mistake is a `UserError`, a failed run a `RunFailed` at the end."""
     console = Console(soft_wrap=True)
     if not console.is_terminal:
         console = Console(soft_wrap=True, width=140)  # a pipe has no width: tables keep their lines
@@ -70,14 +70,16 @@ def run(options: StudyOptions) -> None:
         _print_list(console)
         return
     if options.study is None:
-        raise UserError(f"say which study, first: {', '.join(BUILT_IN)}, or a file (see --list)")
+        raise UserError(
+            f"missing argument: STUDY, one of {', '.join(BUILT_IN)}, or a file (see --list)"
+        )
     if options.jobs is not None and options.jobs < 1:
-        raise UserError(f"--jobs {options.jobs} cannot be: it must be at least 1")
+        raise UserError(f"invalid --jobs {options.jobs}: must be at least 1")
     if options.gpus and options.executor == "local":
-        raise UserError(f"--gpus {options.gpus:g} cannot be: it is for --executor ray")
+        raise UserError(f"invalid --gpus {options.gpus:g}: only for --executor ray")
     if options.gpus and not (1e-4 <= options.gpus < 1 or options.gpus in range(1, 1025)):
         raise UserError(
-            f"--gpus {options.gpus:g} cannot be: a share of a GPU (0.25), or a whole number of them"
+            f"invalid --gpus {options.gpus:g}: must be a share of one GPU (0.25) or a whole number"
         )
     study = load(options.study)
     scale = scale_of(study, options.scale)
@@ -102,7 +104,9 @@ def run(options: StudyOptions) -> None:
         print_dry_run(console, study, scale, Board(jobs), folder, options.executor, options.jobs)
         return
     if options.executor == "ray" and any(job.config.threads == 0 for job in jobs):
-        raise UserError(f"say threads in scales.{scale.name}: on a cluster no node may decide")
+        raise UserError(
+            f"set threads in scales.{scale.name}: on a cluster it must not depend on the node"
+        )
     with _connected(options) as ray, opened(folder, study, scale):
         board = _conducted(console, study, scale, jobs, folder, options, ray)
         _finish(console, board, folder, options.export)
@@ -117,7 +121,7 @@ def _conducted(
     options: StudyOptions,
     ray: Any,
 ) -> "Board":
-    """Run what is missing or unfinished; the board in the end."""
+    """Run what is missing or unfinished; the board at the end."""
     from proxrl.studies.adopt import adopt
     from proxrl.studies.board import Board
     from proxrl.studies.conduct import conduct
@@ -132,10 +136,10 @@ def _conducted(
         say(f"{adopted} runs are the same as finished ones beside {folder}: copied")
     board = Board(jobs)
     if not board.of("waiting"):
-        say(f"all {len(jobs)} runs in {folder} are done")
+        say(f"all {len(jobs)} runs in {folder} are finished")
         return board
     waiting = [entry.job for entry in board.of("waiting")]
-    needs = needs_of(waiting, folder, calibrate=False)
+    needs = needs_of(waiting, calibrate=False)
     executor = _executor(options, waiting, needs, folder, ray)
     title = f"{study.name} at scale {scale.name}: {study.title}"
     say(f"{title}\n{summary(board)}; in {folder}")
@@ -162,7 +166,7 @@ def _connected(options: StudyOptions) -> AbstractContextManager[Any]:
 def _executor(
     options: StudyOptions,
     jobs: list[Job],
-    needs: "dict[str, Preflight]",
+    needs: "dict[str, Requirements]",
     folder: Path,
     ray: Any,
 ) -> "Executor":
@@ -170,7 +174,7 @@ def _executor(
     if options.executor == "local":
         from proxrl.studies.estimate import runs_at_once
         from proxrl.studies.local import Local
-        from proxrl.training.machine import available_cores
+        from proxrl.training.resources import available_cores
 
         cores = available_cores()
         return Local(cores, runs_at_once(jobs, needs, cores, options.jobs))
@@ -184,15 +188,15 @@ def _executor(
 
 def _finish(console: Console, board: "Board", folder: Path, out: Path | None) -> None:
     """What failed, the report, the export."""
+    from proxrl.runs.folder import RunFolder
     from proxrl.studies.folder import export
-    from proxrl.studies.process import last_lines
 
     failed = board.of("failed")
     for entry in failed:
         console.print(f"{entry.job.name} failed; the end of its log:", highlight=False)
-        for line in last_lines(entry.job.folder):
+        for line in RunFolder(entry.job.folder).log_tail():
             console.print(f"    {line}", highlight=False, markup=False)
-    if board.of("done"):
+    if board.of("finished"):
         from proxrl.report.command import make_report
 
         page, words = make_report(folder, say=lambda line: console.print(line, markup=False))
@@ -204,21 +208,21 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}; "
-            "the same command tries them again"
+            "the same command retries them"
         )
 
 
 def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> None:
     """A study of planning: no runs, one experiment."""
     from proxrl.planning import command
-    from proxrl.report.about import STUDY
+    from proxrl.runs.study_file import STUDY
     from proxrl.studies.folder import export_files, opened, require_same_study
     from proxrl.training.amounts import gigabytes
 
     usual = StudyOptions()
     for name in ("games", "seeds", "only", "executor", "jobs"):
         if getattr(options, name) != getattr(usual, name):
-            raise UserError(f"--{name} cannot be: {study.name} is planning, it has no runs")
+            raise UserError(f"invalid --{name}: {study.name} is a planning study and has no runs")
     chosen = command.PlanOptions(**{**(study.plan or {}), **scale.plan}, out=folder)
     require_same_study(folder, study, scale)
     if options.dry_run:
@@ -256,7 +260,7 @@ def _print_list(console: Console) -> None:
 
 
 def _require_one_report(jobs: list[Job]) -> None:
-    """A `UserError` before anything runs, if the report would have to refuse in the end."""
+    """A `UserError` before anything runs if the report would be refused at the end."""
     from proxrl.report.protocol import asked_of
 
     first = dict(asked_of(jobs[0].config))

@@ -1,4 +1,4 @@
-"""Carrying out a study: start what there is room for, look, try again what crashed, go on.
+"""Carrying out a study: start what there is room for, watch, retry what crashed.
 
 An executor knows how to run one run somewhere; everything else is the same for all of them.
 """
@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from proxrl.studies.board import Board, Entry, is_done
+from proxrl.runs.folder import RunFolder
+from proxrl.studies.board import Board, Entry
 from proxrl.studies.expand import Job
-from proxrl.studies.process import EXIT_CODE, End, last_lines
-from proxrl.training.folder import RunFolder
+from proxrl.studies.process import EXIT_CODE, Outcome
 
-MAX_CRASHES = 2  # in a row, without a newer checkpoint: then the run has failed
+MAX_CRASHES = 2  # in a row, without a newer checkpoint; then the run has failed
 PAUSE_SECONDS = 30.0  # before a run that found no disk or memory is tried again
 SHOW_SECONDS = 60.0  # for what a node has written to be seen here
 
@@ -25,7 +25,7 @@ class Executor(Protocol):
     def at_once(self) -> int: ...
     def has_room(self, job: Job) -> bool: ...
     def start(self, job: Job) -> None: ...
-    def ended(self) -> Sequence[tuple[Job, End, str]]:
+    def ended(self) -> Sequence[tuple[Job, Outcome, str]]:
         """Runs that ended since the last call: how, and why if that is known. Waits a moment."""
         ...
 
@@ -37,7 +37,7 @@ class Executor(Protocol):
 def conduct(
     board: Board, executor: Executor, watch: Callable[[Board, Entry | None, str], None]
 ) -> None:
-    """Run everything that is not done; an interrupt stops all runs cleanly and goes on its way.
+    """Run everything that is not finished; an interrupt stops all runs cleanly and is raised again.
 
     `watch` sees the board after each look, with the run that something happened to, and what.
     """
@@ -47,11 +47,11 @@ def conduct(
             while (entry := _next(waiting)) and executor.has_room(entry.job):
                 waiting.remove(entry)
                 watch(board, entry, _start(entry, executor))
-            for job, end, reason in executor.ended():
+            for job, outcome, reason in executor.ended():
                 entry = board.entries[job]
                 board.look(entry)
-                happened = _settle(entry, end, reason)
-                if entry.state == "waiting":
+                happened = _settle(entry, outcome, reason)
+                if entry.status == "waiting":
                     waiting.insert(0, entry)
                 watch(board, entry, happened)
             for entry in board.of("running"):
@@ -61,7 +61,7 @@ def conduct(
         watch(board, None, "stopping: every run makes a checkpoint")
         executor.stop()
         for entry in board.of("running"):
-            entry.state = "waiting"
+            entry.status = "waiting"
         raise
 
 
@@ -72,51 +72,54 @@ def _next(waiting: list[Entry]) -> Entry | None:
 
 
 def _start(entry: Entry, executor: Executor) -> str:
-    """The run's new state, and what to say of it."""
+    """Set the run's new status; what to say of it."""
     try:
-        RunFolder(entry.job.folder).progress.unlink(missing_ok=True)  # of a sitting before
+        RunFolder(entry.job.folder).clear_progress()  # of an earlier command
         executor.start(entry.job)
-    except OSError as error:  # no permission, a full disk: the other runs may have more luck
-        entry.state = "failed"
+    except OSError as error:  # no permission, a full disk: the other runs may still work
+        entry.status = "failed"
         entry.reason = f"cannot be started: {error.strerror or error} ({error.filename})"
         return f"failed: {entry.reason}"
-    entry.state, entry.begun, entry.ended = "running", None, None
-    return "goes on" if entry.step else "begins"
+    entry.status, entry.begun, entry.ended = "running", None, None
+    return "continued" if entry.step else "started"
 
 
-def _settle(entry: Entry, end: End, reason: str) -> str:
-    """The run's new state, and what to say of it."""
+def _settle(entry: Entry, outcome: Outcome, reason: str) -> str:
+    """Set the run's new status; what to say of it."""
     entry.ended = time.monotonic()
     saved = RunFolder(entry.job.folder).newest_step() or 0
-    if end == "finished" and not _is_seen(entry):
-        entry.state = "failed"
-        entry.reason = f"it ended well, but {entry.job.folder} does not show it: is that shared?"
+    if outcome == "finished" and not _is_seen(entry):
+        entry.status = "failed"
+        entry.reason = (
+            f"exited with 0, but no final checkpoint is visible in {entry.job.folder}: "
+            "is this shared storage?"
+        )
         return f"failed: {entry.reason}"
-    if end == "finished":
-        RunFolder(entry.job.folder).progress.unlink(missing_ok=True)
-        entry.state, entry.step = "done", entry.job.config.steps
-        return "done"
-    if end == "failed":
-        entry.state = "failed"
+    if outcome == "finished":
+        RunFolder(entry.job.folder).clear_progress()
+        entry.status, entry.step = "finished", entry.job.config.steps
+        return "finished"
+    if outcome == "failed":
+        entry.status = "failed"
         entry.reason = _why(entry, reason)
         return f"failed: {entry.reason}"
     entry.crashes = entry.crashes + 1 if saved <= entry.saved_step else 1
     entry.saved_step = saved
     if entry.crashes > MAX_CRASHES:
-        entry.state = "failed"
+        entry.status = "failed"
         entry.reason = f"crashed {entry.crashes} times at step {saved:,}: {_why(entry, reason)}"
         return f"failed: {entry.reason}"
-    entry.state, entry.step = "waiting", saved
-    if end == "again":
+    entry.status, entry.step = "waiting", saved
+    if outcome == "again":
         entry.not_before = time.monotonic() + PAUSE_SECONDS
-        return f"pauses: {_why(entry, reason)}"
-    return f"crashed ({reason}): goes on from step {saved:,}"
+        return f"paused: {_why(entry, reason)}"
+    return f"crashed ({reason}): continuing from step {saved:,}"
 
 
 def _is_seen(entry: Entry) -> bool:
-    """Does the folder show here that the run is done? Storage may take a moment over it."""
+    """Is the finished run visible here? Shared storage may take a moment."""
     end = time.monotonic() + SHOW_SECONDS
-    while not is_done(entry.job):
+    while not RunFolder(entry.job.folder).is_complete(entry.job.config):
         if time.monotonic() > end:
             return False
         time.sleep(1.0)
@@ -126,7 +129,7 @@ def _is_seen(entry: Entry) -> bool:
 def _why(entry: Entry, reason: str) -> str:
     """What the executor knows; where that is an exit code, the last line of the run's log says
     more."""
-    lines = last_lines(entry.job.folder, 1)
+    lines = RunFolder(entry.job.folder).log_tail(1)
     if not lines or not reason.startswith(EXIT_CODE):
         return reason
     return re.sub(r"^[\d-]{10} [\d:]{8} ", "", lines[0])

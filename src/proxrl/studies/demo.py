@@ -16,12 +16,12 @@ from proxrl.errors import RunFailed, UserError
 from proxrl.report.command import make_report
 from proxrl.report.comparison import draw_comparison
 from proxrl.report.series import NAMES
+from proxrl.runs.folder import RunFolder
 from proxrl.studies.board import Board, Entry, require_same
 from proxrl.studies.conduct import conduct
 from proxrl.studies.expand import Job
 from proxrl.studies.local import Local
 from proxrl.suites import presets
-from proxrl.training.metrics import METRICS, SPEED, read_lines
 
 AGENTS = ("dqn", "dqn-pro")
 MIN_STEPS = 4_000  # warm-up and a few syncs
@@ -30,8 +30,8 @@ MIN_STEPS = 4_000  # warm-up and a few syncs
 def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     """Train both, draw, compare, and say what it means and what it does not."""
     if steps < MIN_STEPS:
-        raise UserError(f"--steps {steps} cannot be: the demo needs at least {MIN_STEPS:,}")
-    make(env, presets.make("dqn", env).protocol).close()  # or one line that says why not
+        raise UserError(f"invalid --steps {steps}: must be at least {MIN_STEPS:,}")
+    make(env, presets.make("dqn", env).protocol).close()  # or a `UserError`
     console = Console(soft_wrap=True)
     changes = {"evaluation.period_steps": max(1, steps // 20), "logging.tensorboard": False}
     jobs = [
@@ -82,13 +82,13 @@ def run_side_by_side(
     board = Board(list(numbers))
 
     def pass_on(board: Board, entry: Entry | None, happened: str) -> None:
-        for one in board.of("running", "done"):
+        for one in board.of("running", "finished"):
             watch(Glimpse(numbers[one.job], one.step, one.last_return))
-        if entry is not None and entry.state in ("done", "failed"):
+        if entry is not None and entry.status in ("finished", "failed"):
             done(numbers[entry.job])
 
-    for entry in board.of("done"):
-        pass_on(board, entry, "done")
+    for entry in board.of("finished"):
+        pass_on(board, entry, "finished")
     try:
         conduct(board, Local(cores=len(jobs), max_jobs=len(jobs)), pass_on)
     except KeyboardInterrupt:
@@ -119,8 +119,8 @@ def _train_both(console: Console, jobs: list[Any], steps: int) -> None:
 
 
 def _compare(console: Console, folders: list[Path]) -> None:
-    lines = [read_lines(folder / METRICS) for folder in folders]
-    speeds = [read_lines(folder / SPEED) for folder in folders]
+    lines = [RunFolder(folder).metrics() for folder in folders]
+    speeds = [RunFolder(folder).speeds() for folder in folders]
     distances = [_means(rows, "train/sync_distance") for rows in lines]
     table = Table("", *(NAMES[agent] for agent in AGENTS), "DQN Pro / DQN", title="comparison")
     for title, share in (("first fifth", slice(0, 4)), ("all of it", slice(None))):

@@ -1,4 +1,4 @@
-"""`--dry-run`: the runs of a study and what they will need, before any of it is done."""
+"""`--dry-run`: the runs of a study and what they will need."""
 
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,11 @@ from proxrl.errors import UserError
 from proxrl.studies.adopt import adoptable
 from proxrl.studies.board import Board, Entry
 from proxrl.studies.definition import FOLLOWS_FROM, Scale, Study
-from proxrl.studies.estimate import Estimate, estimate, needs_of, runs_at_once
+from proxrl.studies.estimate import StudyEstimate, estimate, needs_of, runs_at_once
 from proxrl.studies.expand import Job
 from proxrl.suites import presets
 from proxrl.training.amounts import duration, gigabytes
-from proxrl.training.machine import available_cores
-from proxrl.training.preflight import Preflight
+from proxrl.training.resources import Requirements, available_cores
 
 
 def print_dry_run(
@@ -32,37 +31,39 @@ def print_dry_run(
     jobs = list(board.entries)
     copies = adoptable(jobs, folder)
     for job in copies:
-        board.entries[job].state, board.entries[job].step = "done", job.config.steps
+        board.entries[job].status, board.entries[job].step = "finished", job.config.steps
     with console.status("measuring a few updates of each variant"):
-        needs = needs_of(jobs, folder, calibrate=True)
+        needs = needs_of(jobs, calibrate=True)
     try:
         at_once, problem = _at_once(jobs, needs, executor, jobs_at_once), None
     except UserError as error:
-        at_once, problem = 1, error  # of use on another machine
+        at_once, problem = 1, error  # still of use on another machine
     known = estimate(board, needs, at_once)
     for entry in board.entries.values():
-        state = f"same as {copies[entry.job]}" if entry.job in copies else _state(entry)
-        console.print(f"{entry.job.name:<40} {state}", highlight=False, markup=False)
+        status = f"same as {copies[entry.job]}" if entry.job in copies else _status(entry)
+        console.print(f"{entry.job.name:<40} {status}", highlight=False, markup=False)
     console.print(_table(study, scale, board, known))
     for line in _words(board, known, folder, executor, len(copies)):
         console.print(line, highlight=False, markup=False)
     if problem is not None:
-        console.print(f"it does not fit here: {problem}", highlight=False, markup=False)
+        console.print(f"does not fit on this machine: {problem}", highlight=False, markup=False)
 
 
-def _at_once(jobs: list[Job], needs: dict[str, Preflight], executor: str, asked: int | None) -> int:
+def _at_once(
+    jobs: list[Job], needs: dict[str, Requirements], executor: str, asked: int | None
+) -> int:
     """Here, or, where that is not known, on a cluster: one, unless told how many."""
     if executor == "ray":
         return min(asked or 1, len(jobs))
     return runs_at_once(jobs, needs, available_cores(), asked)
 
 
-def _state(entry: Entry) -> str:
-    begun = entry.state == "waiting" and entry.step
-    return f"at {entry.step:,} of {entry.job.config.steps:,} steps" if begun else entry.state
+def _status(entry: Entry) -> str:
+    started = entry.status == "waiting" and entry.step
+    return f"at {entry.step:,} of {entry.job.config.steps:,} steps" if started else entry.status
 
 
-def _table(study: Study, scale: Scale, board: Board, known: Estimate) -> Table:
+def _table(study: Study, scale: Scale, board: Board, known: StudyEstimate) -> Table:
     table = Table(title=f"{study.name} at scale {scale.name}: {study.title}")
     for column in ("variant", "preset", "its own settings"):
         table.add_column(column)
@@ -95,15 +96,17 @@ def _own_settings(job: Job, scale: Scale) -> str:
     )
 
 
-def _words(board: Board, known: Estimate, folder: Path, executor: str, copies: int) -> list[str]:
+def _words(
+    board: Board, known: StudyEstimate, folder: Path, executor: str, copies: int
+) -> list[str]:
     jobs = list(board.entries)
-    begun = sum(1 for entry in board.of("waiting") if entry.step)
+    started = sum(1 for entry in board.of("waiting") if entry.step)
     counts = {
-        "done": board.counts()["done"] - copies,
+        "finished": board.counts()["finished"] - copies,
         "to be copied from the study beside it": copies,
-        "begun": begun,
+        "started": started,
     }
-    states = [f"{number} {state}" for state, number in counts.items() if number]
+    statuses = [f"{number} {status}" for status, number in counts.items() if number]
     games = list(dict.fromkeys(job.game for job in jobs))
     seeds = list(dict.fromkeys(job.seed for job in jobs))
     measured = {pace.measured for pace in known.paces.values()}
@@ -114,7 +117,7 @@ def _words(board: Board, known: Estimate, folder: Path, executor: str, copies: i
     }[tuple(sorted(measured))]
     beside = "; --jobs N says it for N at a time on the cluster" if executor == "ray" else ""
     about = [
-        f"{_counted(len(jobs), 'run')}{' (' + ', '.join(states) + ')' if states else ''}: "
+        f"{_counted(len(jobs), 'run')}{' (' + ', '.join(statuses) + ')' if statuses else ''}: "
         f"{_counted(len(board.variants), 'variant')} x {_counted(len(games), 'game')} x "
         f"{_counted(len(seeds), 'seed')}, "
         f"{jobs[0].config.steps:,} agent steps each, in {folder}/VARIANT/GAME/seedN",

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
+from proxrl.runs.folder import RunFolder
 from proxrl.studies.board import Board
 from proxrl.studies.expand import Job
+from proxrl.studies.measure import measure
 from proxrl.suites import suite_of
 from proxrl.training.amounts import gigabytes
-from proxrl.training.folder import RunFolder
-from proxrl.training.metrics import SPEED, read_lines
-from proxrl.training.preflight import Preflight, available_memory, preflight
+from proxrl.training.resources import Requirements, available_memory, existing
 
 
 class Pace(NamedTuple):
@@ -24,10 +24,10 @@ class Pace(NamedTuple):
     measured: bool  # by runs of this study, evaluations included; else calibrated without them
 
 
-class Estimate(NamedTuple):
+class StudyEstimate(NamedTuple):
     """Of a whole study, from where it stands now."""
 
-    per_run: dict[str, Preflight]  # by variant
+    per_run: dict[str, Requirements]  # by variant
     paces: dict[str, Pace]
     at_once: int  # runs side by side
     memory: int
@@ -36,32 +36,40 @@ class Estimate(NamedTuple):
     seconds: float
 
 
-def needs_of(jobs: Sequence[Job], folder: Path, calibrate: bool) -> dict[str, Preflight]:
+def needs_of(jobs: Sequence[Job], calibrate: bool) -> dict[str, Requirements]:
     """By variant, the most that one of its games needs; the time is that of the first."""
-    found: dict[tuple[RunConfig, str], Preflight] = {}
-    seconds: dict[RunConfig, float | None] = {}
-    needs: dict[str, Preflight] = {}
+    wanted: dict[tuple[RunConfig, str], tuple[RunConfig, bool]] = {}
+    timed: set[RunConfig] = set()
     for job in jobs:
-        cost = _by_cost(job.config)
-        suite = suite_of(job.config.env)
-        looks = suite.name if suite.same_observation else job.config.env
-        if (cost, looks) not in found:
-            timed = calibrate and cost not in seconds
-            one = preflight(job.config, RunFolder(folder), timed, refuse=False)
-            seconds.setdefault(cost, one.seconds)
-            found[cost, looks] = one._replace(seconds=seconds[cost])
-        needs[job.variant] = _larger(found[cost, looks], needs.get(job.variant))
+        kind = _kind(job.config)
+        if kind not in wanted:
+            wanted[kind] = (job.config, calibrate and kind[0] not in timed)
+            timed.add(kind[0])
+    found = dict(zip(wanted, measure(list(wanted.values())), strict=True))
+    seconds = {cost: one.seconds for (cost, _), one in found.items() if one.seconds is not None}
+    needs: dict[str, Requirements] = {}
+    for job in jobs:
+        kind = _kind(job.config)
+        one = found[kind]._replace(seconds=seconds.get(kind[0]))
+        needs[job.variant] = _larger(one, needs.get(job.variant))
     return needs
 
 
-def _larger(one: Preflight, other: Preflight | None) -> Preflight:
+def _kind(config: RunConfig) -> tuple[RunConfig, str]:
+    """The same for runs that need the same: settings that cost something, and what is observed."""
+    suite = suite_of(config.env)
+    return _by_cost(config), suite.name if suite.same_observation else config.env
+
+
+def _larger(one: Requirements, other: Requirements | None) -> Requirements:
     if other is None:
         return one
-    return Preflight(
+    return Requirements(
         memory=max(one.memory, other.memory),
         disk=max(one.disk, other.disk),
         seconds=other.seconds,
         final_disk=max(one.final_disk, other.final_disk),
+        replay=max(one.replay, other.replay),
     )
 
 
@@ -75,7 +83,7 @@ def _by_cost(config: RunConfig) -> RunConfig:
 
 
 def runs_at_once(
-    jobs: Sequence[Job], needs: dict[str, Preflight], cores: int, asked: int | None
+    jobs: Sequence[Job], needs: dict[str, Requirements], cores: int, asked: int | None
 ) -> int:
     """As many as have cores and memory here; a `UserError` if not even one fits."""
     threads = max(job.config.threads or cores for job in jobs)
@@ -90,7 +98,7 @@ def runs_at_once(
     return min(asked or by_cores, by_cores, by_memory, len(jobs))
 
 
-def estimate(board: Board, needs: dict[str, Preflight], at_once: int) -> Estimate:
+def estimate(board: Board, needs: dict[str, Requirements], at_once: int) -> StudyEstimate:
     """Of what is left; `needs` with calibrated times."""
     paces = {variant: _pace(board, variant, needs[variant]) for variant in needs}
     left = board.of("waiting", "running", "failed")
@@ -101,7 +109,7 @@ def estimate(board: Board, needs: dict[str, Preflight], at_once: int) -> Estimat
     final = sum(needs[job.variant].final_disk for job in board.entries)
     replays = sum(one.disk - one.final_disk for one in unfinished[-at_once:])
     memories = sorted(one.memory for one in unfinished)
-    return Estimate(
+    return StudyEstimate(
         needs,
         paces,
         at_once,
@@ -112,7 +120,7 @@ def estimate(board: Board, needs: dict[str, Preflight], at_once: int) -> Estimat
     )
 
 
-def require_disk(board: Board, needs: dict[str, Preflight], at_once: int, folder: Path) -> None:
+def require_disk(board: Board, needs: dict[str, Requirements], at_once: int, folder: Path) -> None:
     """A `UserError` if what is still to be written does not fit."""
     left = board.of("waiting")
     replays = [
@@ -122,21 +130,21 @@ def require_disk(board: Board, needs: dict[str, Preflight], at_once: int, folder
     ]
     needed = sum(needs[one.job.variant].final_disk for one in left)
     needed += sum(sorted(replays, reverse=True)[:at_once])
-    existing = next(one for one in (folder, *folder.absolute().parents) if one.exists())
-    free = shutil.disk_usage(existing).free
+    there = existing(folder)
+    free = shutil.disk_usage(there).free
     if needed > free:
         raise UserError(
             f"not enough disk: the study needs {gigabytes(needed)} more at its peak, "
-            f"{gigabytes(free)} are free in {existing}; --games, --seeds and --only narrow it"
+            f"{gigabytes(free)} are free in {there}; --games, --seeds and --only narrow it"
         )
 
 
-def _pace(board: Board, variant: str, needs: Preflight) -> Pace:
+def _pace(board: Board, variant: str, needs: Requirements) -> Pace:
     jobs = [job for job in board.entries if job.variant == variant]
     rates = [
         line["steps_per_second"]
         for job in jobs
-        for line in read_lines(job.folder / SPEED)[1:]  # the first has the warm-up in it
+        for line in RunFolder(job.folder).speeds()[1:]  # the first includes the warm-up
         if line["steps_per_second"] > 0
     ]
     if rates:

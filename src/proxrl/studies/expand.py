@@ -82,7 +82,7 @@ def _job(study: Study, scale: Scale, variant: Variant, game: str, seed: int, fol
 def _chosen(wanted: Sequence[T], there: tuple[T, ...], what: str) -> Sequence[T]:
     for one in wanted:
         if one not in there:
-            raise UserError(f"{one} is no {what}{nearest(str(one), map(str, there))}")
+            raise UserError(f"{one} is not a {what}{nearest(str(one), map(str, there))}")
     return [one for one in there if one in wanted] if wanted else there
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -10,44 +9,39 @@ from pathlib import Path
 
 from proxrl import __version__
 from proxrl.errors import UserError
-from proxrl.report.about import STUDY
+from proxrl.runs.folder import METRICS, REPORTED
+from proxrl.runs.study_file import STUDY, About, load_about, write_about
 from proxrl.studies.definition import Scale, Study
 from proxrl.studies.expand import Job
 
 LOCK = ".study-lock"
-SMALL_FILES = ("config.json", "metrics.jsonl")
 
 
 def require_same_study(folder: Path, study: Study, scale: Scale) -> None:
     """A `UserError` if the folder is another study's, or another scale's."""
     try:
-        there = json.loads((folder / STUDY).read_text())
-        before = there["study"], there["scale"]
+        there = load_about(folder)
     except FileNotFoundError:
         return
     except NotADirectoryError:
-        raise UserError(f"cannot write in {folder}: it is not a folder") from None
+        raise UserError(f"cannot write to {folder}: it is not a folder") from None
     except OSError as error:
         raise UserError(f"{folder / STUDY} cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
+    except ValueError:
         raise UserError(f"{folder / STUDY} is damaged: choose another --folder") from None
-    if before != (study.name, scale.name):
+    if not (there.study and there.scale):
+        raise UserError(f"{folder / STUDY} is damaged: choose another --folder")
+    if (there.study, there.scale) != (study.name, scale.name):
         raise UserError(
-            f"{folder} holds the study {before[0]} at scale {before[1]}: choose another --folder"
+            f"{folder} holds the study {there.study} at scale {there.scale}: "
+            "choose another --folder"
         )
 
 
 @contextlib.contextmanager
 def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
     """The folder, made and marked, with no other driver in it."""
-    about = {
-        "study": study.name,
-        "scale": scale.name,
-        "title": study.title,
-        "figures": study.figures,
-        "headline": study.headline,
-        "proxrl": __version__,
-    }
+    about = About(study.title, study.figures, study.headline, study.name, scale.name, __version__)
     is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -61,37 +55,35 @@ def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
             raise UserError(
                 f"{folder} is in use by another `proxrl study`: wait for it, or stop it"
             ) from None
-        unfinished = folder / f"{STUDY}.writing"
         try:
-            unfinished.write_text(json.dumps(about, indent=2) + "\n")
-            os.replace(unfinished, folder / STUDY)
+            write_about(folder, about)
         except OSError as error:
             raise _cannot_write(folder, error) from None
         try:
             yield
-        except UserError:  # refused before anything ran: as if it had not been asked for
+        except UserError:  # refused before anything ran: leave nothing behind
             if is_new and set(os.listdir(folder)) <= {STUDY, LOCK}:
                 shutil.rmtree(folder)
             raise
 
 
 def _cannot_write(folder: Path, error: OSError) -> UserError:
-    return UserError(f"cannot write in {folder}: {error.strerror or error}")
+    return UserError(f"cannot write to {folder}: {error.strerror or error}")
 
 
 def require_exportable(out: Path) -> None:
     """A `UserError` now, and not after days of training."""
     above = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not (above.is_dir() and os.access(above, os.W_OK)):
-        raise UserError(f"cannot export to {out}: {above} is no folder that takes files")
+        raise UserError(f"cannot export to {out}: {above} is not a writable directory")
 
 
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
-    """Copy what a report reads, study.json and config and metrics of every run begun; the number
-    of runs."""
-    begun = [job for job in jobs if (job.folder / "metrics.jsonl").exists()]
+    """Copy what a report reads, study.json and config and metrics of every run that was started;
+    the number of runs."""
+    begun = [job for job in jobs if (job.folder / METRICS).exists()]
     for job in begun:
-        small = [job.folder / name for name in SMALL_FILES]
+        small = [job.folder / name for name in REPORTED]
         export_files(small, out / job.folder.relative_to(folder))
     if begun:
         export_files([folder / STUDY], out)

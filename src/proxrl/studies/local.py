@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from subprocess import Popen
 
 from proxrl.studies.expand import Job
-from proxrl.studies.process import End, meaning, reason_of, start
+from proxrl.studies.process import Outcome, outcome_of, reason_of, start
 
 LOOK_SECONDS = 0.5
 
@@ -26,18 +26,18 @@ class Local:
     def start(self, job: Job) -> None:
         self._processes[job] = start(job.config, job.folder, "wait")
 
-    def ended(self) -> Sequence[tuple[Job, End, str]]:
+    def ended(self) -> Sequence[tuple[Job, Outcome, str]]:
         time.sleep(LOOK_SECONDS)
         over = []
         for job, process in list(self._processes.items()):
             code = process.poll()
             if code is not None:
                 del self._processes[job]
-                over.append((job, meaning(code), reason_of(code)))
+                over.append((job, outcome_of(code), reason_of(code)))
         return over
 
     def stop(self) -> None:
-        """By SIGTERM, answered by a checkpoint; a second interrupt kills, and costs what was done
+        """By SIGTERM, answered by a checkpoint; a second interrupt kills, and loses what was done
         since the last one."""
         try:
             for process in self._processes.values():

@@ -1,4 +1,4 @@
-"""Starting a run's process (worker.py), and what its end means. Needs no torch."""
+"""Starting a run's process (worker.py), and what its exit code means (no torch)."""
 
 import json
 import os
@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from proxrl.config import RunConfig, to_json
-from proxrl.training.folder import RunFolder
+from proxrl.runs.folder import RunFolder
 
 FINISHED, FAILED, MISTAKE, CRASHED, AGAIN, STOPPED = 0, 1, 2, 70, 75, 143  # see worker.py
-End = Literal["finished", "stopped", "failed", "again", "crashed"]
-ENDS: dict[int, End] = {
+Outcome = Literal["finished", "stopped", "failed", "again", "crashed"]
+OUTCOMES: dict[int, Outcome] = {
     FINISHED: "finished",
     FAILED: "failed",
     MISTAKE: "failed",
@@ -48,13 +48,13 @@ def start(
         process.stdin.write(json.dumps(to_json(config)).encode())
         process.stdin.close()
     except BrokenPipeError:
-        pass  # it died at once: its exit code and its log say why
+        pass  # it died at once: its exit code and log say why
     return process
 
 
-def meaning(code: int) -> End:
-    """Of an exit code."""
-    return ENDS.get(code, "crashed")
+def outcome_of(code: int) -> Outcome:
+    """What an exit code means."""
+    return OUTCOMES.get(code, "crashed")
 
 
 def reason_of(code: int) -> str:
@@ -62,12 +62,3 @@ def reason_of(code: int) -> str:
         return f"{EXIT_CODE} {code}"
     hint = " (out of memory?)" if -code == signal.SIGKILL else ""
     return f"killed by {signal.Signals(-code).name}{hint}"
-
-
-def last_lines(folder: Path, number: int = 5) -> list[str]:
-    """The end of a run's log."""
-    try:
-        lines = RunFolder(folder).run_log.read_text(errors="replace").splitlines()
-    except OSError:
-        return []
-    return lines[-number:]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Probe(NamedTuple):
+class StorageProbe(NamedTuple):
     """What the driver has put into the folder for a node to find."""
 
     folder: str
@@ -31,9 +31,9 @@ class Probe(NamedTuple):
 
 
 @contextlib.contextmanager
-def probing(folder: Path) -> Iterator[Probe]:
+def probing(folder: Path) -> Iterator[StorageProbe]:
     """A file with a token, locked by this process; everything is gone afterwards."""
-    probe = Probe(str(folder), uuid.uuid4().hex)
+    probe = StorageProbe(str(folder), uuid.uuid4().hex)
     try:
         with open(probe.locked, "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -46,8 +46,8 @@ def probing(folder: Path) -> Iterator[Probe]:
             path.unlink(missing_ok=True)
 
 
-def examine(probe: Probe, node: str) -> str | None:
-    """What is wrong with the folder as this node sees it, in words; None: nothing."""
+def check_storage(probe: StorageProbe, node: str) -> str | None:
+    """What is wrong with the folder as this node sees it; None: nothing."""
     where = f"{probe.folder} on {socket.gethostname()}"
     try:
         with open(probe.locked) as file:
@@ -73,7 +73,7 @@ def examine(probe: Probe, node: str) -> str | None:
     return None
 
 
-def answered(probe: Probe, node: str) -> bool:
+def answered(probe: StorageProbe, node: str) -> bool:
     """Does the driver see what a node wrote?"""
     try:
         return probe.answer(node).read_text() == probe.token

@@ -35,7 +35,7 @@ def take(table: dict[str, Any], key: str, kind: type, where: str, default: Any =
 
 
 def is_a(value: Any, kind: type) -> bool:
-    """True is no number, whatever Python says."""
+    """Is it of this kind? True and False do not count as numbers."""
     return isinstance(value, kind) and not (kind is int and isinstance(value, bool))
 
 

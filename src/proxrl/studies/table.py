@@ -10,13 +10,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from proxrl.studies.board import STATES, Board, Entry
+from proxrl.studies.board import SHOWN, Board, Entry
 from proxrl.training.amounts import duration
 
 REFRESH_SECONDS = 0.5
 SUMMARY_SECONDS = 60.0
 RUNNING_SHOWN = 8
-STYLES = {"waiting": "dim", "running": "cyan", "done": "green", "failed": "bold red"}
+STYLES = {"waiting": "dim", "running": "cyan", "finished": "green", "failed": "bold red"}
 
 
 class Show:
@@ -46,7 +46,7 @@ class Show:
         if entry is None and happened:
             self._say(happened)
         elif self._console.is_terminal:
-            if entry is not None and (entry.state == "failed" or happened.startswith("crashed")):
+            if entry is not None and (entry.status == "failed" or happened.startswith("crashed")):
                 self._say(f"{entry.job.name}: {happened}")
             if now >= self._next or entry is not None:
                 self._next = now + REFRESH_SECONDS
@@ -63,19 +63,19 @@ class Show:
 
 
 def summary(board: Board) -> str:
-    """3 of 24 runs done, 2 running, 19 waiting; about 70 min left"""
+    """3 of 24 runs finished, 2 running, 19 waiting; about 70 min left"""
     counts = board.counts()
     others = [f"{counts[s]} {s}" for s in ("running", "waiting", "failed") if counts[s]]
     left = board.seconds_left()
     time_left = [] if left is None else [f"about {duration(left)} left"]
-    runs = f"{counts['done']} of {len(board.entries)} runs done"
+    runs = f"{counts['finished']} of {len(board.entries)} runs finished"
     return "; ".join([", ".join([runs, *others]), *time_left])
 
 
 def _line(board: Board, entry: Entry, happened: str) -> str:
-    done = board.counts()["done"]
+    done = board.counts()["finished"]
     words = f"[{done}/{len(board.entries)}] {entry.job.name}: {happened}"
-    if entry.state == "done":
+    if entry.status == "finished":
         score = "" if entry.last_return is None else f", return {entry.last_return:.1f}"
         words += f"{score}, {duration(entry.seconds)}"
     return words
@@ -84,8 +84,8 @@ def _line(board: Board, entry: Entry, happened: str) -> str:
 def _picture(title: str, board: Board) -> Group:
     table = Table(title=title)
     table.add_column("variant", no_wrap=True)
-    for state in STATES:
-        table.add_column(state, justify="right", style=STYLES[state])
+    for status in SHOWN:
+        table.add_column(status, justify="right", style=STYLES[status])
     table.add_column("steps done", min_width=24)
     table.add_column("steps/s", justify="right")
     rows: list[str | None] = [*board.variants]
@@ -96,7 +96,7 @@ def _picture(title: str, board: Board) -> Group:
         rate = None if variant is None else board.rate(variant)
         table.add_row(
             "all" if variant is None else variant,
-            *(str(counts[state] or "") for state in STATES),
+            *(str(counts[status] or "") for status in SHOWN),
             ProgressBar(total=1.0, completed=board.share_done(variant), width=24),
             "" if rate is None else f"{rate:,.0f}",
             end_section=variant is not None and variant == board.variants[-1],

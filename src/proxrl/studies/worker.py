@@ -1,8 +1,8 @@
 """One run of a study, as a process of its own: `python -m proxrl.studies.worker FOLDER PARENT HOW`.
 
 Every executor starts runs this way, so that they have the same bits and the same isolation
-everywhere. The config comes as JSON on standard input. What the run says goes to its log.txt, where
-it is to its progress.json, how it ended to the exit code:
+everywhere. The config comes as JSON on standard input. What the run says goes to its log.txt, how
+far it is to its progress.json, how it ended to the exit code:
 
     0    finished                              75   no disk or memory just now: try again later
     1    failed, and would fail again          143  stopped after a checkpoint
@@ -10,10 +10,9 @@ it is to its progress.json, how it ended to the exit code:
 
 HOW is `wait` (a process that still trains here is about to end by itself) or `take-over` (it may be
 on another machine and out of reach). When the parent process dies, the run makes a checkpoint and
-stops: nobody would hear of it.
+stops.
 """
 
-import contextlib
 import faulthandler
 import json
 import os
@@ -27,10 +26,10 @@ from typing import Literal, Self
 
 from proxrl.config import RunConfig, differences, from_json
 from proxrl.errors import RunFailed, UserError
+from proxrl.runs.folder import Progress, RunFolder
 from proxrl.studies.process import AGAIN, CRASHED, FAILED, FINISHED, MISTAKE, STOPPED
-from proxrl.training.folder import RunFolder
-from proxrl.training.loop import Run
-from proxrl.training.preflight import NotEnough
+from proxrl.training.loop import Trainer
+from proxrl.training.resources import NotEnough
 from proxrl.training.run import Stopped, resolved, resume, train
 
 BEAT_SECONDS = 1.0
@@ -65,24 +64,24 @@ def _train_or_resume(config: RunConfig, folder: Path, display: "Reporter", how: 
     place = RunFolder(folder)
     place.make()
     if place.is_locked():
-        display.say("another process trains here: waiting until it stops")
+        display.say("another process trains here: waiting for it to stop")
         if how == "take-over":
             place.take_over(TAKE_OVER_SECONDS)
         else:
             place.wait_for_lock(WAIT_SECONDS)
-    if not (folder / "config.json").exists():
-        display.say(f"begins: {config.agent} on {config.env}, seed {config.seed}")
+    if not place.has_config():
+        display.say(f"started: {config.agent} on {config.env}, seed {config.seed}")
         train(config, folder, display)
         return
     other = differences(place.config(), resolved(config))
     if other:
         raise UserError(f"{folder} holds another run: it differs in {', '.join(other)}")
-    display.say(f"goes on from step {place.newest_step() or 0:,}")
+    display.say(f"continued from step {place.newest_step() or 0:,}")
     resume(folder, display=display)
 
 
 class Reporter:
-    """A display that writes: lines to the log, the state of things to progress.json."""
+    """A display that writes lines to the log and the progress to progress.json."""
 
     def __init__(self, place: RunFolder) -> None:
         self._place, self._next_beat = place, 0.0
@@ -96,14 +95,13 @@ class Reporter:
     def say(self, line: str) -> None:
         print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", flush=True)
 
-    def update(self, run: Run) -> None:
+    def update(self, run: Trainer) -> None:
         now = time.monotonic()
         if now < self._next_beat and run.step < run.config.steps:
             return
         self._next_beat = now + BEAT_SECONDS
         score = run.last_evaluation.mean if run.last_evaluation else None
-        with contextlib.suppress(OSError):  # only for the eye
-            self._place.progress.write_text(json.dumps({"step": run.step, "return": score}))
+        self._place.write_progress(Progress(run.step, score))
 
 
 def _stop_without(parent: int) -> None:

@@ -14,8 +14,9 @@ from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.config import RunConfig
 from proxrl.envs import Environment
 from proxrl.errors import UserError
-from proxrl.training.evaluate import Evaluation, evaluate, make_scoring_environments
-from proxrl.training.folder import RunFolder
+from proxrl.runs.folder import RunFolder
+from proxrl.training.environments import scoring_environments
+from proxrl.training.evaluate import Evaluation, evaluate
 from proxrl.training.machine import resolve_device
 from proxrl.types import Array
 
@@ -24,13 +25,13 @@ class Agent:
     """The online network of a run and how to use it."""
 
     def __init__(
-        self, network: nn.Module, config: RunConfig, environment: Environment, step: int
+        self, network: nn.Module, config: RunConfig, environments: list[Environment], step: int
     ) -> None:
-        self.network = network
+        self.network = network.requires_grad_(False)
         self.config = config
         self.step = step  # agent steps it was trained for
-        self.environment = environment  # as it was trained, under the protocol of scores
-        self._environments = [environment]  # that score side by side
+        self.environment = environments[0]  # under the protocol of scores
+        self._environments = environments  # that score side by side
         self.device = next(network.parameters()).device
         self._generator = np.random.default_rng(config.seed)
 
@@ -41,22 +42,20 @@ class Agent:
         """The agent of a run folder's newest checkpoint; `pictures` if it will be filmed."""
         place = RunFolder(folder)
         config = place.config()
-        checkpoint = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
-        if checkpoint is None:
+        state = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
+        if state is None:
             raise UserError(f"{place.path} has no checkpoint yet: train it first")
-        arrays, state = checkpoint
-        (environment,) = make_scoring_environments(config, episodes=1, pictures=pictures)
-        spec, actions = environment.observation, environment.actions
+        environments = scoring_environments(config, episodes=1, pictures=pictures)
+        spec, actions = environments[0].observation, environments[0].actions
         network = build_network(spec, actions, config.network, config.seed, config.head)
         network.load_state_dict(
             {
                 name.removeprefix("online."): torch.from_numpy(array)
-                for name, array in arrays.items()
+                for name, array in state["learner"].items()
                 if name.startswith("online.")
             }
         )
-        network = network.requires_grad_(False).to(resolve_device(device))
-        return cls(network, config, environment, state["step"])
+        return cls(network.to(resolve_device(device)), config, environments, state["step"])
 
     def predict(self, observation: Any, deterministic: bool = True) -> tuple[Any, None]:
         """(action, None) as in Stable-Baselines3, for one observation or a batch of them.
@@ -95,7 +94,7 @@ class Agent:
         """Undiscounted, unclipped returns with the protocol they were obtained by."""
         silence(noisy_layers(self.network))
         if len(self._environments) == 1 and watch is None:  # made when they are first needed
-            self._environments += make_scoring_environments(self.config, episodes)[1:]
+            self._environments += scoring_environments(self.config, episodes)[1:]
         return evaluate(
             self.network,
             self._environments if watch is None else [self.environment],

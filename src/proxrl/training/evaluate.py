@@ -12,7 +12,6 @@ depend neither on when the others end nor on what they see.
 import itertools
 import statistics
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from torch import nn
 
 from proxrl.agents.policy import greedy_actions
 from proxrl.config import RunConfig
-from proxrl.envs import Environment, Episodes, FrameStack, make
+from proxrl.envs import Environment, Episodes, FrameStack
 from proxrl.training.streams import EVALUATION_STREAM
 from proxrl.types import Array
 
@@ -65,18 +64,6 @@ def protocol(
         "trained_with_life_loss_terminal": rules.life_loss_terminal,
         "trained_with_time_limit_terminal": rules.time_limit_terminal,
     }
-
-
-def make_scoring_environments(
-    config: RunConfig, episodes: int | None = None, pictures: bool = False
-) -> list[Environment]:
-    """As many as advance together: where scores are taken a lost life never ends an episode."""
-    rules = replace(config.protocol, life_loss_terminal=False)
-    wanted = episodes or config.evaluation.episodes
-    if config.evaluation.min_steps and episodes is None:
-        wanted = config.evaluation.environments  # how many episodes there will be is not known
-    count = min(config.evaluation.environments, wanted)
-    return [make(config.env, rules, pictures) for _ in range(count)]
 
 
 def evaluate(

@@ -1,121 +1,123 @@
 """The training loop: the one place that knows environments, replay and learner.
 
-A run is a function of its config. Everything that it will do next is in `Run`'s parts, and
-everything in them that cannot be recomputed is in `Run.save`: killed at any moment and resumed,
-it gives the same bits as if it had never been killed.
+A run is a function of its config. Everything that its next step depends on is in `Trainer.parts`,
+each of which can be saved (`types.Saveable`), and in a few counters: killed at any moment and
+resumed, it is bit-identical to a run that was never killed.
 """
 
 import collections
 import shutil
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import torch
 
 from proxrl.agents.learner import Learner
-from proxrl.agents.networks import build_network
 from proxrl.agents.noisy import noisy_layers, silence
 from proxrl.agents.policy import epsilon_greedy, linear_epsilon
 from proxrl.config import RunConfig
-from proxrl.envs import Episodes, FrameStack, NotRestorable, make
-from proxrl.replay import Gather, PrioritisedReplay, Replay, ReplayLog, UniformReplay
-from proxrl.replay.log import NEW, LogState, is_whole
+from proxrl.envs import Episodes, FrameStack, NotRestorable
+from proxrl.replay import Gather, ReplayLog, UniformReplay, sampler_of
+from proxrl.replay.log import NEW, is_whole
+from proxrl.runs.folder import RunFolder
+from proxrl.training.agent import Agent
 from proxrl.training.checkpoint import Checkpointer
-from proxrl.training.evaluate import Evaluation, evaluate, make_scoring_environments
-from proxrl.training.folder import RunFolder
-from proxrl.training.machine import describe_machine, prepare_process, resolve_device
-from proxrl.training.metrics import Interval, Journalist
+from proxrl.training.evaluate import Evaluation, evaluate
+from proxrl.training.machine import changed_since, describe_machine
+from proxrl.training.metrics import NO_LINES, Interval, RunLogger
+from proxrl.training.preflight import Setup, set_up
 from proxrl.training.returns import TrainingReturns
 from proxrl.training.streams import TRAINING_STREAM, generators_of
-from proxrl.types import Array, End, TimeStep
+from proxrl.types import End, Saveable, State, TimeStep
 
 READ_UPDATES = 256  # their reports are read together
+OF_THE_REPLAY = ("log", "replay", "proximal_replay")  # parts that are lost with its files
 
-Checkpoint = tuple[dict[str, Array], dict[str, Any]]
 
-
-class Run:
-    """A run in motion: new, or continued from a checkpoint."""
+class Trainer:
+    """A run in progress: new, or continued from a checkpoint's `state`."""
 
     def __init__(
         self,
         config: RunConfig,
         folder: RunFolder,
-        checkpoint: Checkpoint | None = None,
+        state: State | None = None,
         say: Callable[[str], None] = lambda line: None,
+        setup: Setup | None = None,
     ) -> None:
-        arrays, state = checkpoint or ({}, {})
-        prepare_process(config.threads)
+        setup = setup or set_up(config)
         self.config = config
         self.folder = folder
-        self.device = resolve_device(config.device)
+        self.device = setup.device
         self.machine = describe_machine(config)
         self.say = say
-
-        environment = make(config.env, config.protocol)
-        self.scoring_environments = make_scoring_environments(config)
-        spec = environment.observation
-        self.episodes = Episodes(
-            environment, config.seed, (TRAINING_STREAM,), config.protocol.max_episode_steps
-        )
-        self.stack = FrameStack(spec)
-
-        self.generators = generators_of(config)
-        # A log is named by the step it began at, so that a checkpoint never opens another's.
-        rings = (spec, config.replay.capacity, config.checkpoint.period_steps)
-        self.log_start: int = state.get("log_start", 0)
-        keeps_replay = bool(state) and is_whole(folder.log(self.log_start), *rings)
-        if not keeps_replay:
-            self.log_start = state.get("step", 0)
-            shutil.rmtree(folder.replay, ignore_errors=True)
-        self.log = ReplayLog(
-            folder.log(self.log_start), *rings, state["log"] if keeps_replay else None
-        )
-        self.replay = self._make_replay()
-        self.proximal_replay = (
-            UniformReplay(self._make_gather(), self.generators["proximal"])
-            if config.proximal.own_batch
-            else None
-        )
-        network = build_network(spec, environment.actions, config.network, config.seed, config.head)
-        self.learner = Learner(network, config, self.device, self.generators.get("noise"))
+        self.scoring_environments = setup.scoring_environments
+        self._lent_environments = False  # to an agent
 
         self.step = 0
         self.evaluated_step = 0
         self.saved_step = 0
         self.episode_return = 0.0
         self.last_evaluation: Evaluation | None = None
-        self.interval = Interval(state.get("interval"))
+
+        spec = setup.environment.observation
+        self.stack = FrameStack(spec)
+        self.episodes = Episodes(
+            setup.environment, config.seed, (TRAINING_STREAM,), config.protocol.max_episode_steps
+        )
+        self.generators = generators_of(config)
+        self.log, self._log_start, with_replay = self._open_log(state)
+        self._log_states: list[State] = [{**NEW}]  # of the newest two durable checkpoints
+        self.replay = sampler_of(config.replay)(
+            self._make_gather(), self.generators["sampling"], config.replay
+        )
+        self.learner = Learner(setup.network, config, self.device, self.generators.get("noise"))
+        self.interval = Interval()
         self.training_returns = TrainingReturns(
-            config.evaluation.training_period_steps,
-            state.get("step", 0),
-            state.get("training_returns"),
+            config.evaluation.training_period_steps, state["step"] if state else 0
         )
         self.checkpointer = Checkpointer(
             folder.checkpoints, config.checkpoint.keep_all, folder.require_newest
         )
-        self.journalist = Journalist(
-            folder.path, config, state.get("step", 0), state.get("lengths")
-        )
-        self._log_states: list[LogState] = [NEW]  # of the newest two durable checkpoints
+        self.logger = RunLogger(folder.path, config, state["step"] if state else 0)
 
-        if state:
-            self._restore(arrays, state, keeps_replay)
-        else:
+        self.parts: dict[str, Saveable] = {
+            "learner": self.learner,
+            "log": self.log,
+            "replay": self.replay,
+            "episodes": self.episodes,
+            "generators": self.generators,
+            "interval": self.interval,
+            "training_returns": self.training_returns,
+            "logger": self.logger,
+        }
+        self.proximal_replay: UniformReplay | None = None
+        if config.proximal.own_batch:
+            self.proximal_replay = UniformReplay(self._make_gather(), self.generators["proximal"])
+            self.parts["proximal_replay"] = self.proximal_replay
+
+        if state is None:
+            self.logger.load(NO_LINES)
             self._begin(self.episodes.begin())
+        else:
+            self.load(state, with_replay)
+
+    def _open_log(self, state: State | None) -> tuple[ReplayLog, int, bool]:
+        """The log, the step it was started at, and whether it is the checkpoint's own.
+
+        A log is named by the step it was started at, so that a checkpoint never opens another's.
+        """
+        spec = self.episodes.environment.observation
+        rings = (spec, self.config.replay.capacity, self.config.checkpoint.period_steps)
+        start: int = state["log_start"] if state else 0
+        if state and is_whole(self.folder.log(start), *rings):
+            return ReplayLog(self.folder.log(start), *rings, reopen=True), start, True
+        start = state["step"] if state else 0
+        shutil.rmtree(self.folder.replay, ignore_errors=True)
+        return ReplayLog(self.folder.log(start), *rings), start, False
 
     def _make_gather(self) -> Gather:
         rules, discount = self.config.replay, self.config.learner.discount
         return Gather(self.log, rules.batch_size, rules.n_step, discount, self.device)
-
-    def _make_replay(self) -> Replay:
-        rules, generator = self.config.replay, self.generators["sampling"]
-        if rules.sampling == "uniform":
-            return UniformReplay(self._make_gather(), generator)
-        return PrioritisedReplay(
-            self._make_gather(), generator, rules.priority_exponent, rules.importance_exponent
-        )
 
     # ----------------------------------------------------------------------------------- the steps
 
@@ -194,7 +196,7 @@ class Run:
         length = len(self.episodes.actions)
         self.interval.add_episode(self.episode_return, length)
         self.training_returns.add(self.step, self.episode_return)
-        self.journalist.episode(
+        self.logger.episode(
             {
                 "step": self.step,
                 "episode": self.episodes.number,
@@ -224,7 +226,7 @@ class Run:
         )
         self.last_evaluation = scored
         self.evaluated_step = self.step
-        self.journalist.interval(
+        self.logger.interval(
             {
                 "step": self.step,
                 "updates": self.learner.updates,
@@ -238,7 +240,7 @@ class Run:
                 "protocol": scored.protocol,
             }
         )
-        self.interval = Interval()
+        self.interval.clear()
 
     # -------------------------------------------------------------------------------- checkpoints
 
@@ -249,35 +251,53 @@ class Run:
             at_interval or self.log.full or self.step >= self.config.steps
         )
 
+    def state(self) -> State:
+        return {
+            "step": self.step,
+            "evaluated_step": self.evaluated_step,
+            "episode_return": self.episode_return,
+            "log_start": self._log_start,
+            "previous_log": self._log_states[-1],
+            "machine": self.machine,
+            **{name: part.state() for name, part in self.parts.items()},
+        }
+
+    def load(self, state: State, with_replay: bool = True) -> None:
+        """Continue where `state` was taken; without the replay's files it is refilled."""
+        self.step = self.saved_step = state["step"]
+        self.evaluated_step = state["evaluated_step"]
+        self.episode_return = state["episode_return"]
+        for name, part in self.parts.items():
+            if with_replay or name not in OF_THE_REPLAY:
+                part.load(state[name])
+        changed = changed_since(state["machine"], self.machine)
+        if changed:
+            self.say(f"{changed} changed since the checkpoint; results may not be bit-identical")
+        if not with_replay:
+            self.say(
+                "the replay was deleted (as a finished run does without checkpoint.keep_replay): "
+                "it is refilled before training resumes; not bit-identical"
+            )
+            self._begin(self.episodes.begin())
+            return
+        self._log_states = [state["previous_log"], state["log"]]
+        self.log.protect(state["previous_log"])
+        try:
+            self._relive()
+        except NotRestorable as error:
+            self.say(f"{error}; continuing with a new episode, not bit-identical")
+            self.log.cut()
+            self._begin(self.episodes.begin())
+
     def save(self) -> None:
-        """Copy everything that the next step depends on; the rest happens in the background."""
+        """Copy everything the next step depends on; the rest happens in the background."""
         self._read_updates()
         self.checkpointer.wait()
         self.log.protect(self._log_states[0])
-        arrays: dict[str, Array] = {
-            name: tensor.contiguous().numpy() for name, tensor in self.learner.state().items()
-        }
-        arrays |= {f"replay.{name}": array for name, array in self.replay.arrays().items()}
-        arrays["journal.actions"] = np.array(self.episodes.actions, dtype=np.int16)
-        log = self.log.state()
-        state = {
-            "step": self.step,
-            "updates": self.learner.updates,
-            "evaluated_step": self.evaluated_step,
-            "episode": self.episodes.number,
-            "episode_return": self.episode_return,
-            "generators": {name: g.bit_generator.state for name, g in self.generators.items()},
-            "log": log,
-            "log_start": self.log_start,
-            "previous_log": self._log_states[-1],
-            "interval": self.interval.state(),
-            "training_returns": self.training_returns.state(),
-            "lengths": self.journalist.lengths(),
-            "machine": self.machine,
-        }
-        self.checkpointer.save(self.step, arrays, state, first=self._sync_files)
+        state = self.state()
+        self.checkpointer.save(self.step, state, first=self._sync_files)
         self.saved_step = self.step
-        self._log_states = [*self._log_states, log][-2:]
+        self._log_states = [*self._log_states, state["log"]][-2:]
         if self.log.full:  # episodes of a step or two: do not wait for the next checkpoint
             self.checkpointer.wait()
             self.log.protect(self._log_states[0])
@@ -286,51 +306,15 @@ class Run:
 
     def _sync_files(self) -> None:
         self.log.sync()
-        self.journalist.sync()
+        self.logger.sync()
 
-    def _restore(self, arrays: dict[str, Array], state: dict[str, Any], with_replay: bool) -> None:
-        self.step = self.saved_step = state["step"]
-        self.evaluated_step = state["evaluated_step"]
-        self.episode_return = state["episode_return"]
-        for name, generator in self.generators.items():
-            generator.bit_generator.state = state["generators"][name]
-        actions = arrays["journal.actions"]
-        self.learner.load(
-            {name: torch.from_numpy(array) for name, array in arrays.items()}, state["updates"]
-        )
-        changed = [key for key, value in self.machine.items() if state["machine"].get(key) != value]
-        if changed:
-            self.say(f"another {', '.join(changed)} than before: the bits may differ from here on")
-        if not with_replay:
-            self.say(
-                "the replay is not there any more (a finished run deletes it, unless "
-                "checkpoint.keep_replay): it is filled anew before learning goes on, not to the bit"
-            )
-            self.episodes.number = state["episode"]
-            self._begin(self.episodes.begin())
-            return
-        self.replay.load(
-            {
-                name.removeprefix("replay."): array
-                for name, array in arrays.items()
-                if name.startswith("replay.")
-            }
-        )
-        self._log_states = [state["previous_log"], state["log"]]
-        self.log.protect(state["previous_log"])
-        try:
-            self._relive(state["episode"], actions)
-        except NotRestorable as error:
-            self.say(f"{error}; going on with a new episode, not to the bit")
-            self.log.cut()
-            self._begin(self.episodes.begin())
-
-    def _relive(self, number: int, actions: Array) -> None:
+    def _relive(self) -> None:
         """Bring the environment back by its journal, and compare with what the log remembers."""
+        number, actions = self.episodes.number, self.episodes.actions
         recent: collections.deque[TimeStep] = collections.deque(maxlen=self.log.running + 1)
-        for now in self.episodes.relive(number, actions.tolist()):
+        for now in self.episodes.relive(number, actions):
             if now.game_over:
-                break  # it went on before: found out below
+                break  # it went on before: detected below
             if not recent or now.end != End.NO:
                 self.stack.begin(now.observation)
             else:
@@ -348,13 +332,19 @@ class Run:
                     f"at step {len(actions) - back} under the same seed and actions"
                 )
 
+    def agent(self) -> Agent:
+        """The agent as it is now; it takes over the scoring environments."""
+        self._lent_environments = True
+        return Agent(self.learner.online, self.config, self.scoring_environments, self.step)
+
     def close(self) -> None:
-        """Finish what is in flight and let go of every file."""
+        """Wait for the checkpoint in flight and close every file."""
         try:
             self.checkpointer.wait()
         finally:
-            self.journalist.close()
+            self.logger.close()
             self.log.close()
             self.episodes.environment.close()
-            for environment in self.scoring_environments:
-                environment.close()
+            if not self._lent_environments:
+                for environment in self.scoring_environments:
+                    environment.close()

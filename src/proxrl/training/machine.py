@@ -1,7 +1,6 @@
 """What fixes the bits besides config and seed: CPU model, libraries, threads, device."""
 
 import ctypes
-import os
 import platform
 from importlib import metadata
 from pathlib import Path
@@ -26,10 +25,6 @@ def prepare_process(threads: int) -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(M_TRIM_THRESHOLD, 1 << 30)
         libc.mallopt(M_MMAP_THRESHOLD, 32 << 20)  # the largest that glibc takes
-
-
-def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def resolve_device(name: str) -> torch.device:
@@ -63,6 +58,12 @@ def _packages(env: str) -> list[str]:
     """Distributions of the suites, whose versions may decide the bits."""
     suites = dict.fromkeys((*BUILT_IN, suite_of(env)))
     return [suite.package for suite in suites if suite.package is not None]
+
+
+def changed_since(before: dict[str, str], now: dict[str, str]) -> str:
+    """Names of what differs: "CPU model, torch"; empty if nothing does."""
+    names = {"cpu": "CPU model", "threads": "thread count", "python": "Python version"}
+    return ", ".join(names.get(key, key) for key, value in now.items() if before.get(key) != value)
 
 
 def cpu_model() -> str:

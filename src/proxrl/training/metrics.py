@@ -1,33 +1,33 @@
-"""What a run writes down.
+"""What a run logs: metrics, episodes and speed (runs/folder.py), TensorBoard, Weights & Biases.
 
-metrics.jsonl    one line per evaluation interval, episodes and syncs aggregated: all a report reads
-episodes.jsonl   one line per training episode
-speed.jsonl      what the clock says, apart, because it differs from run to run
-
-The first two belong to the run's bits: a checkpoint records their lengths, and resuming cuts them
-back. TensorBoard events (and Weights & Biases) repeat metrics.jsonl for the eye.
+metrics.jsonl and episodes.jsonl are part of what is bit-identical: a checkpoint records their
+lengths, and resuming cuts them back. speed.jsonl depends on the clock and is not. TensorBoard
+events (and Weights & Biases) repeat metrics.jsonl.
 """
 
 import hashlib
 import importlib
-import json
-import os
+import importlib.util
 import time
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from proxrl.agents.learner import Update
 from proxrl.config import LoggingConfig, RunConfig, to_json
 from proxrl.errors import UserError
+from proxrl.runs.folder import EPISODES, METRICS, SPEED
+from proxrl.runs.lines import LineFile
+from proxrl.types import State
 
-METRICS, EPISODES, SPEED = "metrics.jsonl", "episodes.jsonl", "speed.jsonl"
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from proxrl.agents.learner import Update
+
+NO_LINES: State = {"metrics": 0, "episodes": 0}
 
 
 class Tally:
-    """A mean in the making; None when nothing was added."""
+    """A running mean; None when nothing was added."""
 
     def __init__(self, total: float = 0.0, count: int = 0) -> None:
         self.total, self.count = total, count
@@ -42,25 +42,31 @@ class Tally:
 
 
 class Interval:
-    """Everything since the last line of metrics.jsonl; part of the checkpoint."""
+    """Everything since the last line of metrics.jsonl."""
 
     OF_UPDATES = ("loss", "mean_value", "parameter_distance", "value_distance", "sync_distance")
     NAMES = ("episode_return", "episode_length", *OF_UPDATES)
 
-    def __init__(self, state: dict[str, list[float]] | None = None) -> None:
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
         self.tallies = {name: Tally() for name in self.NAMES}
-        for name, (total, count) in (state or {}).items():
-            self.tallies[name] = Tally(total, int(count))
         self._reported: dict[str, list[Tensor]] = {name: [] for name in self.OF_UPDATES}
 
-    def state(self) -> dict[str, list[float]]:
+    def state(self) -> State:
         return {name: [tally.total, tally.count] for name, tally in self.tallies.items()}
+
+    def load(self, state: State) -> None:
+        self.clear()
+        for name, (total, count) in state.items():
+            self.tallies[name] = Tally(total, int(count))
 
     def add_episode(self, episode_return: float, length: int) -> None:
         self.tallies["episode_return"].add(episode_return)
         self.tallies["episode_length"].add(length)
 
-    def add_update(self, update: Update) -> None:
+    def add_update(self, update: "Update") -> None:
         """Keep what it reports, tensors on the learner's device, until `read_updates`."""
         self._reported["loss"].append(update.loss)
         self._reported["mean_value"].append(update.mean_value)
@@ -72,6 +78,8 @@ class Interval:
 
     def read_updates(self) -> tuple[list[float], list[float]]:
         """Add what was reported to the means, in its order; the new losses and mean values."""
+        import torch  # not needed by those who only read what a run logged
+
         found = {
             name: torch.stack(tensors).tolist() if tensors else []
             for name, tensors in self._reported.items()
@@ -89,51 +97,48 @@ class Interval:
         return means
 
 
-class Lengths(TypedDict):
-    """Bytes of the files that belong to the run's bits."""
+class RunLogger:
+    """Appends lines to a run folder's files; its state is their lengths.
 
-    metrics: int
-    episodes: int
+    A new run loads `NO_LINES`: what a process left that was killed before its first checkpoint is
+    removed.
+    """
 
-
-class Journalist:
-    """Appends lines to a run folder's files."""
-
-    def __init__(
-        self, folder: Path, config: RunConfig, step: int = 0, lengths: Lengths | None = None
-    ) -> None:
-        known = lengths or Lengths(metrics=0, episodes=0)
-        self._metrics = _open_at(folder / METRICS, known["metrics"])
-        self._episodes = _open_at(folder / EPISODES, known["episodes"])
-        self._speed = open(folder / SPEED, "ab", buffering=0)  # noqa: SIM115
+    def __init__(self, folder: Path, config: RunConfig, step: int = 0) -> None:
+        self._metrics, self._episodes = LineFile(folder / METRICS), LineFile(folder / EPISODES)
+        self._speed = LineFile(folder / SPEED)
         self._board = _TensorBoard(folder, config.logging, step)
         self._wandb = _wandb_run(folder, config)
         self._clock = (time.perf_counter(), step)
 
     def interval(self, line: dict[str, Any]) -> None:
-        _append(self._metrics, line)
+        self._metrics.append(line)
         self._board.add(line)
         if self._wandb is not None:
             self._wandb.log(line, step=line["step"])
-        self.speed(line["step"])
+        self._log_speed(line["step"])
 
     def episode(self, line: dict[str, Any]) -> None:
-        _append(self._episodes, line)
+        self._episodes.append(line)
 
-    def speed(self, step: int) -> None:
-        """Steps per second since the last call, and the hour of the day."""
+    def _log_speed(self, step: int) -> None:
+        """Steps per second since the last call, and the time."""
         now, (then, before) = time.perf_counter(), self._clock
         self._clock = (now, step)
         rate = (step - before) / (now - then) if now > then else 0.0
-        _append(self._speed, {"step": step, "steps_per_second": rate, "unix_time": time.time()})
+        self._speed.append({"step": step, "steps_per_second": rate, "unix_time": time.time()})
 
-    def lengths(self) -> Lengths:
-        return Lengths(metrics=self._metrics.tell(), episodes=self._episodes.tell())
+    def state(self) -> State:
+        return {"metrics": self._metrics.length, "episodes": self._episodes.length}
+
+    def load(self, state: State) -> None:
+        self._metrics.cut(state["metrics"])
+        self._episodes.cut(state["episodes"])
 
     def sync(self) -> None:
-        """Force the lines to the disk, before a checkpoint counts on them."""
-        for file in (self._metrics, self._episodes):
-            os.fsync(file.fileno())
+        """Force the lines to disk before a checkpoint refers to them."""
+        self._metrics.sync()
+        self._episodes.sync()
 
     def close(self) -> None:
         for file in (self._metrics, self._episodes, self._speed):
@@ -141,35 +146,6 @@ class Journalist:
         self._board.close()
         if self._wandb is not None:
             self._wandb.finish()
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a JSONL file; a last line cut by a kill is left out."""
-    if not path.exists():
-        return []
-    whole = path.read_bytes().split(b"\n")[:-1]
-    return [json.loads(line) for line in whole]
-
-
-def _open_at(path: Path, length: int) -> Any:
-    """Open for appending after `length` bytes; what stands beyond was written after the
-    checkpoint and will be written again."""
-    file = open(path, "ab", buffering=0)  # noqa: SIM115
-    if file.tell() < length:
-        file.close()
-        raise UserError(
-            f"{path} is shorter than when the checkpoint was made: put back what is missing, or "
-            "start a new run"
-        )
-    file.truncate(length)
-    file.seek(0, os.SEEK_END)
-    return file
-
-
-def _append(file: Any, line: dict[str, Any]) -> None:
-    data = json.dumps(line).encode() + b"\n"
-    while data:  # an unbuffered file may take a part; on a full disk the next call raises
-        data = data[file.write(data) :]
 
 
 class _TensorBoard:
@@ -194,7 +170,7 @@ class _TensorBoard:
 
 
 def require_wandb(config: LoggingConfig) -> None:
-    """A `UserError` if Weights & Biases was asked for and is not there."""
+    """A `UserError` if Weights & Biases is configured and not installed."""
     if config.wandb is not None and importlib.util.find_spec("wandb") is None:
         raise UserError("logging.wandb needs Weights & Biases: pip install 'proxrl[wandb]'")
 

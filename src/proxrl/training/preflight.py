@@ -1,28 +1,27 @@
-"""Before a run starts: the memory, disk and time it will need; a refusal where it cannot fit."""
+"""Before a run starts: the memory and disk it will need, and the time, measured on a scratch copy.
 
-import shutil
+Works on what the run itself will use (`Setup`), so that nothing is built twice.
+"""
+
+import copy
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 import numpy as np
-import psutil
 import torch
 
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import QNetwork, build_network
 from proxrl.agents.policy import greedy_actions
 from proxrl.config import RunConfig
-from proxrl.envs import Environment, Episodes, make
-from proxrl.errors import UserError
+from proxrl.envs import Environment, Episodes
 from proxrl.proximal.rules import make_rule
-from proxrl.replay import log_nbytes
-from proxrl.training.amounts import duration, gigabytes
-from proxrl.training.folder import RunFolder
+from proxrl.replay import log_nbytes, sampler_of
+from proxrl.training.environments import scoring_environments, training_environment
 from proxrl.training.machine import prepare_process, resolve_device
+from proxrl.training.resources import Requirements
 from proxrl.types import Batch, ObservationSpec
 
 PROCESS_BYTES = 600_000_000  # Python, torch and their buffers, measured
@@ -31,61 +30,42 @@ OTHER_FILES_BYTES = 10_000_000  # metrics, episodes, events
 CALIBRATION_BLOCKS = 5
 CALIBRATION_UPDATES = 3
 CALIBRATION_STEPS = 30
-CGROUPS = (  # folder, limit and usage of version 2 and version 1
-    (Path("/sys/fs/cgroup"), "memory.max", "memory.current"),
-    (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.usage_in_bytes"),
-)
 
 
-class NotEnough(UserError):
-    """Memory or disk that is not free now; it may be later."""
+class Setup(NamedTuple):
+    """What a run is made of before anything is written: built once, checked, then trained."""
+
+    device: torch.device
+    environment: Environment
+    scoring_environments: list[Environment]
+    network: QNetwork
 
 
-class Preflight(NamedTuple):
-    """What a run will need."""
-
-    memory: int  # bytes, once the replay is full
-    disk: int  # bytes at the peak
-    seconds: float | None  # for the steps that are left; evaluations and sampling not counted
-    final_disk: int  # bytes that the finished run leaves
-
-    def __str__(self) -> str:
-        needs = f"needs {gigabytes(self.memory)} of memory, {gigabytes(self.disk)} of disk"
-        time_left = "" if self.seconds is None else f", about {duration(self.seconds)} of training"
-        return needs + time_left
-
-
-def preflight(
-    config: RunConfig, place: RunFolder, calibrate: bool, refuse: bool = True
-) -> Preflight:
-    """Check that it fits, or (with `refuse`) a `UserError`; with `calibrate` also measure how long
-    it will take.
-
-    Works on scratch copies: nothing is written, and the run's own generators are not touched.
-    """
+def set_up(config: RunConfig, environment: Environment | None = None) -> Setup:
+    """Build it, or a `UserError` that says what cannot work; `environment`: one made already."""
     device = resolve_device(config.device)
     prepare_process(config.threads)
-    environment = make(config.env, replace(config.protocol, life_loss_terminal=False))
+    environment = environment or training_environment(config)
     spec = environment.observation
     network = build_network(spec, environment.actions, config.network, config.seed, config.head)
-    make_rule(config)  # or one line that says why not
-    weights = sum(parameter.numel() * 4 for parameter in network.parameters())
+    make_rule(config)
+    sampler_of(config.replay)
+    return Setup(device, environment, scoring_environments(config), network)
+
+
+def requirements(config: RunConfig, setup: Setup) -> Requirements:
+    """Memory and disk."""
+    weights = sum(parameter.numel() * 4 for parameter in setup.network.parameters())
     prioritised = config.replay.sampling == "prioritised"
     priorities = config.replay.capacity * PRIORITY_BYTES if prioritised else 0
+    spec = setup.environment.observation
     replay = log_nbytes(spec, config.replay.capacity, config.checkpoint.period_steps)
     memory = PROCESS_BYTES + replay + 8 * weights + 2 * priorities  # a copy while it is saved
     checkpoint = 4 * weights + priorities
     disk = replay + _checkpoints(config) * checkpoint + OTHER_FILES_BYTES
     kept = _checkpoints(config) if config.checkpoint.keep_all else 1
     final_disk = replay * config.checkpoint.keep_replay + kept * checkpoint + OTHER_FILES_BYTES
-    there = replay if place.replay.exists() else 0
-    if refuse:
-        _require("memory", memory, available_memory())
-        _require("disk", disk - there, shutil.disk_usage(_existing(place.path)).free)
-    steps = config.steps - (place.newest_step() or 0)
-    seconds = _seconds(config, network, environment, device, steps) if calibrate else None
-    environment.close()
-    return Preflight(memory, disk, seconds, final_disk)
+    return Requirements(memory, disk, None, final_disk, replay)
 
 
 def _checkpoints(config: RunConfig) -> int:
@@ -95,23 +75,12 @@ def _checkpoints(config: RunConfig) -> int:
     return 3
 
 
-def _require(what: str, needed: int, available: int) -> None:
-    if needed > available:
-        raise NotEnough(
-            f"not enough {what}: this run needs {gigabytes(needed)}, {gigabytes(available)} "
-            "are free; a smaller --replay.capacity needs less"
-        )
-
-
-def _seconds(
-    config: RunConfig,
-    network: QNetwork,
-    environment: Environment,
-    device: torch.device,
-    steps: int,
-) -> float:
-    still = config.override({"learner.learning_rate": 1e-12})  # only its time matters here
-    learner = Learner(network, still, device, np.random.default_rng(0))
+def seconds_of(config: RunConfig, setup: Setup, steps: int) -> float:
+    """How long so many steps take, from a few updates of a copied network and a few steps in the
+    evaluation environment; nothing that the run depends on changes."""
+    still = config.override({"learner.learning_rate": 1e-12})  # only the time matters
+    environment, device = setup.scoring_environments[0], setup.device
+    learner = Learner(copy.deepcopy(setup.network), still, device, np.random.default_rng(0))
     batch = _random_batch(environment.observation, environment.actions, config, device)
     learner.update(batch)
     update = _time_each(lambda: learner.update(batch), CALIBRATION_UPDATES)
@@ -138,7 +107,7 @@ def _time_each(action: Callable[[], object], times: int) -> float:
         for _ in range(times):
             action()
         rates.append((time.perf_counter() - start) / times)
-    return median(rates)  # a neighbour's burst does not count
+    return median(rates)  # a burst of another process does not count
 
 
 def _random_batch(
@@ -157,24 +126,3 @@ def _random_batch(
         next_states=states[1],
         indices=np.arange(size),
     )
-
-
-def available_memory() -> int:
-    """Bytes free on the machine, or within the limit of this container if that is less."""
-    free = [int(psutil.virtual_memory().available)]
-    for folder, limit, used in CGROUPS:
-        try:
-            left = int((folder / limit).read_text()) - int((folder / used).read_text())
-            statistics = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
-        except (OSError, ValueError):  # no such file, or "max"
-            continue
-        # Pages of files that nobody has looked at of late count as used, and make room when asked.
-        free.append(max(0, left + int(statistics.get("inactive_file", 0))))
-    return min(free)
-
-
-def _existing(path: Path) -> Path:
-    path = path.absolute()
-    while not path.exists():
-        path = path.parent
-    return path

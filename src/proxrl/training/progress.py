@@ -1,20 +1,21 @@
-"""What a person sees while a run goes on: a live bar in a terminal, a line per evaluation else."""
+"""Progress of a run: a live bar in a terminal, a line per evaluation elsewhere."""
 
 import sys
 import time
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from proxrl.training.loop import Run
+if TYPE_CHECKING:
+    from proxrl.training.loop import Trainer
 
 REFRESH_SECONDS = 0.2
 
 
 class Display(Protocol):
-    """Something that watches a run."""
+    """What watches a run."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -24,11 +25,11 @@ class Display(Protocol):
         trace: TracebackType | None,
     ) -> None: ...
     def say(self, line: str) -> None: ...
-    def update(self, run: Run) -> None: ...
+    def update(self, run: "Trainer") -> None: ...
 
 
 class Quiet:
-    """Warnings alone, on standard error; what a library call defaults to."""
+    """Warnings only, on standard error: the default from Python."""
 
     def __enter__(self) -> Self:
         return self
@@ -39,7 +40,7 @@ class Quiet:
     def say(self, line: str) -> None:
         print(f"proxrl: {line}", file=sys.stderr)
 
-    def update(self, run: Run) -> None:
+    def update(self, run: "Trainer") -> None:
         pass
 
 
@@ -75,7 +76,7 @@ class Live:
     def say(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False)
 
-    def update(self, run: Run) -> None:
+    def update(self, run: "Trainer") -> None:
         now = time.perf_counter()
         evaluated = run.evaluated_step != self._shown_evaluation
         if now < self._next and not evaluated and run.step < run.config.steps:

@@ -6,7 +6,7 @@ ended in, and periods end at multiples of `evaluation.training_period_steps`; Do
 the first episode that ends after so many steps (docs/fidelity.md, A10).
 """
 
-from typing import Any
+from proxrl.types import State
 
 KEY = "train/period_returns"
 
@@ -18,16 +18,10 @@ class TrainingReturns:
     resuming, or the checkpoint is of an older version) is left out.
     """
 
-    def __init__(self, period: int, step: int, state: dict[str, Any] | None = None) -> None:
+    def __init__(self, period: int, step: int = 0) -> None:
         self._period = period
         self._completed: list[tuple[int, float | None, int]] = []
-        if state is not None:
-            self._completed = [tuple(one) for one in state["completed"]]
-        if state is not None and state["period"] == period:
-            self._whole, self._end = bool(state["whole"]), int(state["end"])
-            self._total, self._count = float(state["total"]), int(state["count"])
-        else:
-            self._begin(step - step % period + period, whole=step % period == 0)
+        self._begin(step - step % period + period, whole=step % period == 0)
 
     def add(self, step: int, episode_return: float) -> None:
         """An episode ended at `step`."""
@@ -42,7 +36,7 @@ class TrainingReturns:
         completed, self._completed = self._completed, []
         return {KEY: completed} if completed else {}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         return {
             "period": self._period,
             "end": self._end,
@@ -51,6 +45,13 @@ class TrainingReturns:
             "count": self._count,
             "completed": self._completed,
         }
+
+    def load(self, state: State) -> None:
+        """Continue where `state` was taken; of another period, with the next whole one."""
+        self._completed = [tuple(one) for one in state["completed"]]
+        if state["period"] == self._period:
+            self._whole, self._end = bool(state["whole"]), int(state["end"])
+            self._total, self._count = float(state["total"]), int(state["count"])
 
     def _begin(self, end: int, whole: bool = True) -> None:
         self._end, self._whole = end, whole

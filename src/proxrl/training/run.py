@@ -1,7 +1,8 @@
 """`train` and `resume`: a config and a folder in, a trained agent out.
 
-SIGINT and SIGTERM are answered by a checkpoint and a line that says how to go on. A loss that is
-not finite and a full disk end the run with a diagnosis; the last good checkpoint stays.
+SIGINT and SIGTERM are answered by a checkpoint and a line that says how to continue. A loss that is
+not finite and a full disk end the run with a diagnosis; the last checkpoint stays intact. What can
+be refused without torch is refused before it is imported, which takes seconds.
 """
 
 import errno
@@ -9,27 +10,29 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proxrl.config import RunConfig, differences, validated
 from proxrl.errors import RunFailed, UserError
+from proxrl.runs.folder import RunFolder, Superseded
 from proxrl.suites.presets import describe
-from proxrl.training.agent import Agent
-from proxrl.training.evaluate import Interrupted
-from proxrl.training.folder import RunFolder, Superseded
-from proxrl.training.loop import Run
-from proxrl.training.machine import available_cores
+from proxrl.training.environments import training_environment
 from proxrl.training.metrics import require_wandb
-from proxrl.training.preflight import preflight
 from proxrl.training.progress import Display, Quiet
+from proxrl.training.resources import available_cores, require_room
+
+if TYPE_CHECKING:
+    from proxrl.training.agent import Agent
+    from proxrl.training.loop import Trainer
+    from proxrl.training.preflight import Setup
 
 MAY_CHANGE = ("steps", "evaluation.", "logging.")
 
 
 class Stopped(KeyboardInterrupt):
-    """Stopped by a signal after a checkpoint; `resume` goes on from there."""
+    """Stopped by a signal after a checkpoint; `resume` continues from there."""
 
     def __init__(self, folder: RunFolder, step: int, signal_number: int) -> None:
         super().__init__(f"stopped at step {step:,}; continue with: proxrl resume {folder.path}")
@@ -38,33 +41,34 @@ class Stopped(KeyboardInterrupt):
 
 def train(
     config: RunConfig, folder: str | os.PathLike[str], display: Display | None = None
-) -> Agent:
+) -> "Agent":
     """Train a new run in a folder that must not hold one yet.
 
-    `display`: `proxrl.display_for_terminal()` shows needs and progress; by default only warnings
-    are printed.
+    `display`: `proxrl.display_for_terminal()` shows requirements and progress; by default only
+    warnings are printed.
     """
     config = validated(resolved(config))
     require_wandb(config.logging)
     place = RunFolder(folder)
     place.require_new()
     display = display or Quiet()
-    _take_off(config, place, display)
+    setup = _set_up(config)
+    _check_resources(config, setup, place, display)
     if not isinstance(display, Quiet) and (line := describe(config)):
         display.say(line)
     place.make()
     with place.locked():
-        place.require_new()  # still: another process may have begun here meanwhile
+        place.require_new()  # still: another process may have started here meanwhile
         place.write_config(config)
-        return _train(config, place, display)
+        return _train(config, setup, place, display)
 
 
 def resume(
     folder: str | os.PathLike[str],
     changed: RunConfig | dict[str, Any] | None = None,
     display: Display | None = None,
-) -> Agent:
-    """Continue a run to the same bits, or extend a finished one.
+) -> "Agent":
+    """Continue a run, bit-identical to one that was never stopped, or extend a finished one.
 
     `changed`: a config, or dotted settings; total steps, evaluation and logging may differ.
     """
@@ -82,32 +86,47 @@ def resume(
         if place.replay.exists():  # killed after its last checkpoint, perhaps
             with place.locked():
                 place.tidy(config)
+        from proxrl.training.agent import Agent
+
         return Agent.load(place.path)
     with place.locked():
-        _take_off(config, place, display)
+        setup = _set_up(config)
+        _check_resources(config, setup, place, display)
         if config != before:
             place.write_config(config)
-        return _train(config, place, display)
+        return _train(config, setup, place, display)
 
 
 def _is_finished(place: RunFolder, steps: int) -> bool:
-    """Does a checkpoint that is good have all the steps? Its name alone is not enough."""
+    """Does an intact checkpoint have all the steps? Its name alone is not enough."""
     if steps > (place.newest_step() or 0):
         return False
-    checkpoint = place.newest_checkpoint(say=lambda line: None)
-    return checkpoint is not None and steps <= checkpoint[1]["step"]
+    state = place.newest_checkpoint(say=lambda line: None)
+    return state is not None and steps <= state["step"]
 
 
-def _take_off(config: RunConfig, place: RunFolder, display: Display) -> None:
-    """Refuse what cannot fit; tell a person who watches what the run will need."""
-    watched = not isinstance(display, Quiet)
-    needs = preflight(config, place, calibrate=watched)
-    if watched:
+def _set_up(config: RunConfig) -> "Setup":
+    """What the run is made of; a mistake in the environment's name costs no import of torch."""
+    environment = training_environment(config)
+    from proxrl.training.preflight import set_up
+
+    return set_up(config, environment)
+
+
+def _check_resources(config: RunConfig, setup: "Setup", place: RunFolder, display: Display) -> None:
+    """Refuse what does not fit; show someone who watches what the run will need."""
+    from proxrl.training.preflight import requirements, seconds_of
+
+    needs = requirements(config, setup)
+    require_room(needs, place)
+    if not isinstance(display, Quiet):
+        steps = config.steps - (place.newest_step() or 0)
+        needs = needs._replace(seconds=seconds_of(config, setup, steps))
         display.say(f"{config.agent} on {config.env} {needs}")
 
 
 def resolved(config: RunConfig) -> RunConfig:
-    """With the thread count that this machine gives, so that the folder records it."""
+    """With this machine's thread count in place of 0, so that the folder records it."""
     return replace(config, threads=config.threads or available_cores())
 
 
@@ -120,36 +139,41 @@ def _require_resumable(before: RunConfig, after: RunConfig) -> None:
         )
 
 
-def _train(config: RunConfig, place: RunFolder, display: Display) -> Agent:
+def _train(config: RunConfig, setup: "Setup", place: RunFolder, display: Display) -> "Agent":
+    from proxrl.training.loop import Trainer
+
     with display, _signals() as caught:
         try:
             place.failure.unlink(missing_ok=True)
-            checkpoint = place.newest_checkpoint(display.say, repair=True)
-            run = Run(config, place, checkpoint, display.say)
+            state = place.newest_checkpoint(display.say, repair=True)
+            run = Trainer(config, place, state, display.say, setup)
             try:
                 _drive(run, display, caught)
+                agent = run.agent()
             finally:
                 run.close()
         except (RunFailed, OSError, MemoryError) as error:
             raise _diagnosed(error, place) from error
         except UserError:
             raise
-        except Exception as error:  # of the environment's, the network's or ours: not foreseen
-            _leave_note(place, f"{type(error).__name__}: {error}")
+        except Exception as error:  # unforeseen: in the environment, the network or here
+            place.write_failure(f"{type(error).__name__}: {error}")
             raise
     place.tidy(config)
-    return Agent.load(place.path)
+    return agent
 
 
-def _drive(run: Run, display: Display, caught: list[int]) -> None:
+def _drive(run: "Trainer", display: Display, caught: list[int]) -> None:
     """Steps, evaluations and checkpoints until the end, or until a signal."""
+    from proxrl.training.evaluate import Interrupted
+
     while True:
         try:
             if run.evaluation_is_due:
                 run.folder.require_newest()
                 run.evaluate(stop=lambda: bool(caught))
         except Interrupted:
-            pass  # the checkpoint below is from before it; resuming begins with it
+            pass  # the checkpoint below is from before it; resuming repeats it
         if run.checkpoint_is_due or (caught and run.saved_step < run.step):
             run.save()
         if caught:
@@ -164,7 +188,7 @@ def _drive(run: Run, display: Display, caught: list[int]) -> None:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Signals received, instead of what they would do; a second Ctrl-C is not held back."""
+    """Signals received, recorded and not acted on; a second Ctrl-C interrupts."""
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield caught
@@ -184,7 +208,7 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _diagnosed(error: Exception, place: RunFolder) -> Exception:
-    """One line that says what happened and how to go on, also left in the folder."""
+    """One line that says what happened and how to continue, also written to the folder."""
     if isinstance(error, Superseded):
         return error
     what = str(error)
@@ -195,10 +219,5 @@ def _diagnosed(error: Exception, place: RunFolder) -> Exception:
     line = f"{what}; {then}"
     if not isinstance(error, RunFailed):  # what diverged once diverges again: same bits
         line += f"; continue with: proxrl resume {place.path}"
-    _leave_note(place, line)
+    place.write_failure(line)
     return RunFailed(line)
-
-
-def _leave_note(place: RunFolder, line: str) -> None:
-    with suppress(OSError):  # on a full disk the line on the terminal has to do
-        place.failure.write_text(line + "\n")

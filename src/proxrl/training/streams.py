@@ -8,6 +8,7 @@ checkpoint holds their states.
 import numpy as np
 
 from proxrl.config import RunConfig
+from proxrl.types import State
 
 (
     TRAINING_STREAM,
@@ -19,14 +20,25 @@ from proxrl.config import RunConfig
 ) = range(6)
 
 
-def generators_of(config: RunConfig) -> dict[str, np.random.Generator]:
-    """The generators that this run draws from, by name."""
+class Generators(dict[str, np.random.Generator]):
+    """Generators by name."""
+
+    def state(self) -> State:
+        return {name: generator.bit_generator.state for name, generator in self.items()}
+
+    def load(self, state: State) -> None:
+        for name, generator in self.items():
+            generator.bit_generator.state = state[name]
+
+
+def generators_of(config: RunConfig) -> Generators:
+    """The generators that this run draws from."""
     streams = {"acting": ACTING_STREAM, "sampling": SAMPLING_STREAM}
     if config.network.noisy:
         streams["noise"] = NOISE_STREAM
     if config.proximal.own_batch:
         streams["proximal"] = PROXIMAL_STREAM
-    return {
-        name: np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(stream,)))
+    return Generators(
+        (name, np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(stream,))))
         for name, stream in streams.items()
-    }
+    )

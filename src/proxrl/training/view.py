@@ -1,34 +1,37 @@
-"""Looking at runs: score one, film one, list many. Reads run folders, prints tables."""
+"""`proxrl eval` and `proxrl play`: score a run, film a run."""
 
 import contextlib
-import json
-import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from proxrl.errors import UserError
-from proxrl.training.agent import Agent
-from proxrl.training.evaluate import Interrupted
-from proxrl.training.folder import RunFolder
-from proxrl.training.metrics import METRICS, SPEED, read_lines
+from proxrl.runs.folder import EVALUATIONS, RunFolder
+from proxrl.runs.lines import LineFile
 from proxrl.types import Array
+
+if TYPE_CHECKING:
+    from proxrl.training.agent import Agent
 
 VIDEO_HEIGHT = 420  # pixels, about
 MAX_FPS = 30
-WIDE = 200  # columns
+
+
+def _loaded(folder: Path, pictures: bool = False) -> "Agent":
+    RunFolder(folder).config()  # refuse what is not a run before torch is imported
+    from proxrl.training.agent import Agent
+
+    return Agent.load(folder, pictures=pictures)
 
 
 def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
     """Play, print, and append the result with its protocol to RUN/evaluations.jsonl."""
     console = Console()
-    agent = Agent.load(folder)
+    agent = _loaded(folder)
     try:  # before the work, not after it
-        file = open(folder / "evaluations.jsonl", "a")  # noqa: SIM115
+        file = LineFile(folder / EVALUATIONS)
     except OSError as error:
         raise UserError(f"cannot write to {error.filename}: {error.strerror}") from None
     with console.status(f"playing {episodes} episodes of {agent.config.env}"):
@@ -51,15 +54,17 @@ def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
         "lengths": scored.lengths,
         "protocol": scored.protocol,
     }
-    with file:
-        file.write(json.dumps(line) + "\n")
+    file.append(line)
+    file.close()
 
 
 def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: int) -> None:
     """Write a video of one episode."""
+    agent = _loaded(folder, pictures=True)
     import imageio.v2 as imageio
 
-    agent = Agent.load(folder, pictures=True)
+    from proxrl.training.evaluate import Interrupted
+
     out = out or RunFolder(folder).videos / f"step-{agent.step}.mp4"
     if out.suffix not in (".mp4", ".gif"):
         raise UserError(f"{out} must end in .mp4 or .gif")
@@ -103,66 +108,3 @@ def _enlarged(picture: Array) -> Array:
     factor = max(1, VIDEO_HEIGHT // picture.shape[0])
     large: Array = picture.repeat(factor, axis=0).repeat(factor, axis=1)
     return large
-
-
-def list_runs(folder: Path) -> None:
-    """A table of every run below a folder."""
-    if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder")
-    rows = [_row(folder, path) for path in _run_folders(folder)]
-    if not rows:
-        raise UserError(
-            f"{folder} holds no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
-        )
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("run", overflow="fold")
-    for title in ("progress", "state", "return", "steps/s", "seen"):
-        table.add_column(title, no_wrap=title != "state", justify="left")
-    for row in rows:
-        table.add_row(*row)
-    console = Console()
-    if not console.is_terminal:  # into a file or a pipe: a line a run, however long
-        console = Console(width=WIDE)
-    console.print(table)
-
-
-def _run_folders(folder: Path) -> Iterator[Path]:
-    for config in sorted(folder.rglob("config.json")):
-        if (config.parent / METRICS).exists():
-            yield config.parent
-
-
-def _row(root: Path, path: Path) -> list[str]:
-    place = RunFolder(path)
-    name = str(path.relative_to(root)) if path != root else path.name
-    try:
-        config = place.config()
-        metrics, speed = read_lines(path / METRICS), read_lines(path / SPEED)
-    except (UserError, json.JSONDecodeError) as error:
-        return [name, "–", f"unreadable: {error}", "–", "–", "–"]
-    step = max(place.newest_step() or 0, metrics[-1]["step"] if metrics else 0)
-    running = place.is_locked()
-    state = (
-        "running"
-        if running
-        else "failed"
-        if place.failure.exists()
-        else "finished"
-        if step >= config.steps
-        else "stopped"
-    )
-    return [
-        name if config.env.split("/")[-1] in name else f"{name} ({config.env})",
-        f"{step / config.steps:.0%} of {config.steps:,}",
-        state,
-        f"{metrics[-1]['eval/mean_return']:.1f}" if metrics else "–",
-        f"{speed[-1]['steps_per_second']:,.0f}" if speed else "–",
-        _ago(speed[-1]["unix_time"]) if speed else "–",
-    ]
-
-
-def _ago(unix_time: float) -> str:
-    minutes = (time.time() - unix_time) / 60
-    if minutes < 100:
-        return f"{minutes:.0f} min ago"
-    return f"{minutes / 60:.0f} h ago" if minutes < 48 * 60 else f"{minutes / 1440:.0f} days ago"

@@ -1,0 +1,153 @@
+"""Checkpoint files: complete or absent, and nothing in them can execute code.
+
+A checkpoint is one safetensors file. Its state is a tree of dictionaries whose leaves are arrays or
+JSON values. Arrays are the file's tensors, named by their path (`replay.priorities`; the learner's
+without its name: `online.*`, `target.*`, `adam.*`, `rule.*`); the rest is a JSON document in the
+header, which refers to them as {"$array": name} and comes with a SHA-256 of everything. A file is
+written beside its final name, synced, and renamed last.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from proxrl.errors import UserError
+from proxrl.types import Array, State
+
+FORMAT = 2
+READABLE = ("1", "2")
+SUFFIX = ".safetensors"
+ARRAY = "$array"
+UNNAMED = "learner."  # the part whose arrays go without its name
+
+
+class CorruptCheckpoint(ValueError):
+    """A checkpoint that is not what was written."""
+
+
+def checkpoint_path(folder: Path, step: int) -> Path:
+    return folder / f"{step:012d}{SUFFIX}"
+
+
+def checkpoint_steps(folder: Path) -> list[int]:
+    """Steps of the finished checkpoints in a folder, oldest first."""
+    return sorted(int(path.stem) for path in folder.glob(f"[0-9]*{SUFFIX}"))
+
+
+def write(path: Path, state: State, before_rename: Callable[[], None] = lambda: None) -> None:
+    """Write one checkpoint durably: complete under its name, or not there at all.
+
+    `before_rename` may raise; then nothing appears.
+    """
+    arrays, values = split(state)
+    document = json.dumps(values, sort_keys=True)
+    metadata = {
+        "format": str(FORMAT),
+        "state": document,
+        "sha256": _digest(arrays, f"{FORMAT} {document}"),
+    }
+    unfinished = path.with_suffix(".writing")
+    with open(unfinished, "wb") as file:
+        file.write(save(arrays, metadata=metadata))
+        file.flush()
+        os.fsync(file.fileno())
+    before_rename()
+    os.replace(unfinished, path)
+    sync_folder(path.parent)
+
+
+def read(path: Path) -> State:
+    """The state, or `CorruptCheckpoint`."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, UnicodeDecodeError) as error:
+        raise CorruptCheckpoint(f"{path.name} cannot be read ({error})") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+    version, document = metadata.get("format"), metadata.get("state")
+    if metadata.get("sha256") != _digest(arrays, f"{version} {document}"):
+        raise CorruptCheckpoint(f"{path.name} does not match its checksum")
+    if version not in READABLE:
+        raise UserError(
+            f"{path} has format {version}, this version of proxrl reads {' and '.join(READABLE)}: "
+            "use the version that wrote it"
+        )
+    values = json.loads(metadata["state"])
+    return _from_format_1(arrays, values) if version == "1" else joined(arrays, values)
+
+
+def split(state: State) -> tuple[dict[str, Array], dict[str, Any]]:
+    """(arrays by name, JSON document) of a state; tensors of torch on the CPU count as arrays."""
+    arrays: dict[str, Array] = {}
+
+    def plain(node: Any, path: str) -> Any:
+        if isinstance(node, dict):
+            return {
+                key: plain(value, f"{path}.{key}" if path else key) for key, value in node.items()
+            }
+        if not hasattr(node, "__array__"):
+            return node
+        name = path.removeprefix(UNNAMED)
+        assert name not in arrays, f"two arrays of a checkpoint are named {name}"
+        arrays[name] = np.asarray(node, order="C")
+        return {ARRAY: name}
+
+    return arrays, plain(state, "")
+
+
+def joined(arrays: dict[str, Array], document: Any) -> Any:
+    """The state that `split` took apart."""
+    if not isinstance(document, dict):
+        return document
+    if document.keys() == {ARRAY}:
+        return arrays[document[ARRAY]]
+    return {key: joined(arrays, value) for key, value in document.items()}
+
+
+def _from_format_1(arrays: dict[str, Array], values: dict[str, Any]) -> State:
+    """Format 1 had the values of all parts side by side; its arrays had the same names."""
+    learner = ("online.", "target.", "adam.", "rule.")
+    moved = ("updates", "episode", "lengths")
+    return {
+        **{name: value for name, value in values.items() if name not in moved},
+        "learner": {
+            "updates": values["updates"],
+            **{name: array for name, array in arrays.items() if name.startswith(learner)},
+        },
+        "replay": {
+            name.removeprefix("replay."): array
+            for name, array in arrays.items()
+            if name.startswith("replay.")
+        },
+        "proximal_replay": {},
+        "episodes": {"number": values["episode"], "actions": arrays["journal.actions"]},
+        "logger": values["lengths"],
+        "training_returns": {"period": 0, "completed": []},  # not recorded then
+    }
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _digest(arrays: dict[str, Array], document: str) -> str:
+    digest = hashlib.sha256(document.encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()

@@ -1,0 +1,308 @@
+"""A run folder: its files, who may write to it, where the run can continue.
+
+| file                        | content                                                            |
+|-----------------------------|--------------------------------------------------------------------|
+| config.json                 | the complete configuration                                         |
+| metrics.jsonl               | a line per evaluation interval: all that a report reads            |
+| episodes.jsonl              | a line per training episode                                        |
+| speed.jsonl                 | steps per second and the time, which differ from run to run        |
+| evaluations.jsonl           | a line per `proxrl eval`                                           |
+| checkpoints/, replay/       | where the run can continue                                         |
+| tensorboard/, videos/       | for people                                                         |
+| attempts/                   | a file for each process that has trained here                      |
+| failure.txt                 | why the run failed, if it did                                      |
+| log.txt, progress.json      | as part of a study: its output, and how far it is                  |
+
+One process at a time, by two means. The lock (flock) keeps a second process out and is released by
+the system when its holder dies. Attempt numbers are for a process on another machine that is out of
+reach and still holds the lock: a newer attempt enters its number and waits; the older one finds it
+before its next evaluation or checkpoint, and stops.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from proxrl.config import RunConfig, from_json, to_json
+from proxrl.errors import RunFailed, UserError
+from proxrl.runs import checkpoint
+from proxrl.runs.lines import read_lines
+from proxrl.types import State
+
+CONFIG, METRICS, EPISODES, SPEED = "config.json", "metrics.jsonl", "episodes.jsonl", "speed.jsonl"
+EVALUATIONS = "evaluations.jsonl"
+LOCK, CHECKPOINTS = ".lock", "checkpoints"
+RUN_LOG, PROGRESS, ATTEMPTS = "log.txt", "progress.json", "attempts"
+UNFINISHED_CONFIG = f"{CONFIG}.writing"
+NOT_YET_A_RUN = {LOCK, RUN_LOG, PROGRESS, ATTEMPTS, UNFINISHED_CONFIG}
+REPORTED = (CONFIG, METRICS)  # all that a report needs of a run
+COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # what makes a finished run
+
+
+class Superseded(RunFailed):
+    """A newer attempt at the same run has started: this one must not write any more."""
+
+
+class Progress(NamedTuple):
+    """How far a running process is."""
+
+    step: int
+    last_return: float | None
+
+
+class RunFolder:
+    """One run's folder."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.checkpoints = self.path / CHECKPOINTS
+        self.replay = self.path / "replay"
+        self.videos = self.path / "videos"
+        self.failure = self.path / "failure.txt"
+        self.run_log = self.path / RUN_LOG
+        self.attempts = self.path / ATTEMPTS
+        self.attempt = 0  # this process's own number; 0: it only reads
+
+    # --------------------------------------------------------------------------- config and files
+
+    def require_new(self) -> None:
+        """A `UserError` if the folder holds something already or cannot be created."""
+        above = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
+        if above != self.path and not (above.is_dir() and os.access(above, os.W_OK)):
+            raise UserError(f"cannot write to {self.path}: {above} is not a writable directory")
+        if self.path.exists() and (
+            not self.path.is_dir() or set(os.listdir(self.path)) - NOT_YET_A_RUN
+        ):
+            hint = (
+                f"continue it with `proxrl resume {self.path}`, or choose another --folder"
+                if self.has_config()
+                else "it is neither empty nor a run: choose another --folder"
+            )
+            raise UserError(f"{self.path} exists: {hint}")
+
+    def make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / LOCK).touch()
+        except OSError as error:
+            raise UserError(f"cannot write to {self.path}: {error.strerror}") from None
+
+    def has_config(self) -> bool:
+        """Has a run been started here?"""
+        return (self.path / CONFIG).exists()
+
+    def write_config(self, config: RunConfig) -> None:
+        unfinished = self.path / UNFINISHED_CONFIG
+        unfinished.write_text(json.dumps(to_json(config), indent=2) + "\n")
+        os.replace(unfinished, self.path / CONFIG)
+
+    def config(self) -> RunConfig:
+        try:
+            return from_json(json.loads((self.path / CONFIG).read_text()))
+        except (FileNotFoundError, NotADirectoryError):
+            raise UserError(f"{self.path} is not a run folder: it has no {CONFIG}") from None
+        except OSError as error:
+            raise UserError(f"{self.path}/{CONFIG} cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError) as error:  # not text, not JSON, not settings
+            raise UserError(f"{self.path}/{CONFIG} cannot be read: {error}") from None
+
+    def speeds(self) -> list[dict[str, Any]]:
+        """The lines of speed.jsonl."""
+        return read_lines(self.path / SPEED)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl, unchecked (record.py checks them)."""
+        return read_lines(self.path / METRICS)
+
+    def last_return(self) -> float | None:
+        """Mean return of the last evaluation."""
+        lines = self.metrics()
+        return float(lines[-1]["eval/mean_return"]) if lines else None
+
+    def write_failure(self, line: str) -> None:
+        with contextlib.suppress(OSError):  # on a full disk the line on the terminal has to do
+            self.failure.write_text(line + "\n")
+
+    def log_tail(self, number: int = 5) -> list[str]:
+        """The last lines of log.txt."""
+        try:
+            lines = self.run_log.read_text(errors="replace").splitlines()
+        except OSError:
+            return []
+        return lines[-number:]
+
+    # ----------------------------------------------------------------------------------- progress
+
+    def write_progress(self, progress: Progress) -> None:
+        with contextlib.suppress(OSError):  # only for display
+            text = json.dumps({"step": progress.step, "return": progress.last_return})
+            (self.path / PROGRESS).write_text(text)
+
+    def progress(self) -> Progress | None:
+        """None if there is none yet, or it is half written."""
+        try:
+            content = json.loads((self.path / PROGRESS).read_text())
+            return Progress(int(content["step"]), content["return"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def clear_progress(self) -> None:
+        (self.path / PROGRESS).unlink(missing_ok=True)
+
+    # --------------------------------------------------------------------------- lock and attempts
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the lock as the newest attempt, or raise a `UserError`; the system releases it when
+        the process dies."""
+        with open(self.path / LOCK, "a") as file:
+            for patience in (0.1, 0.4, None):
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if patience is None:
+                        raise self._in_use() from None
+                    time.sleep(patience)  # perhaps another process is only checking the lock
+            self._enter_attempt()
+            yield
+
+    def take_over(self, patience_seconds: float) -> None:
+        """Ask the process that trains here to stop, by a newer attempt, and wait for the lock.
+
+        For a process that is out of reach, for instance on a machine that the cluster has lost.
+        """
+        self._enter_attempt()
+        self.wait_for_lock(patience_seconds)
+
+    def wait_for_lock(self, patience_seconds: float) -> None:
+        """Until no process trains here, or a `UserError` if that takes too long."""
+        end = time.monotonic() + patience_seconds
+        while self.is_locked():
+            self.require_newest()
+            if time.monotonic() > end:
+                raise self._in_use()
+            time.sleep(0.2)
+
+    def require_newest(self) -> None:
+        """`Superseded` if a newer attempt than this process's own has started."""
+        newest = self.newest_attempt()
+        if self.attempt and newest > self.attempt:
+            raise Superseded(
+                f"attempt {newest}{self._who()} has taken over {self.path}: "
+                f"attempt {self.attempt} stops"
+            )
+
+    def newest_attempt(self) -> int:
+        """Number of the newest attempt, from 1; 0 if there was none."""
+        return max((int(path.stem) for path in self.attempts.glob("[0-9]*.json")), default=0)
+
+    def _enter_attempt(self) -> None:
+        """Take the next number, by exclusive creation: no two processes have the same."""
+        about = {"host": socket.gethostname(), "pid": os.getpid(), "unix_time": time.time()}
+        self.attempt = self.newest_attempt()
+        try:
+            self.attempts.mkdir(exist_ok=True)
+            while True:
+                self.attempt += 1
+                with contextlib.suppress(FileExistsError):
+                    with open(self.attempts / f"{self.attempt}.json", "x") as file:
+                        file.write(json.dumps(about) + "\n")
+                    return
+        except OSError as error:
+            raise UserError(f"cannot write to {self.path}: {error.strerror}") from None
+
+    def _in_use(self) -> UserError:
+        return UserError(
+            f"{self.path} is in use by another process{self._who()}: wait for it, or stop it"
+        )
+
+    def _who(self) -> str:
+        """The newest attempt as (pid 123 on host-a); empty if it cannot be read."""
+        try:
+            text = (self.attempts / f"{self.newest_attempt()}.json").read_text()
+            about = json.loads(text)
+            return f" (pid {about['pid']} on {about['host']})"
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+
+    def is_locked(self) -> bool:
+        """Is a process training here now?"""
+        try:
+            with open(self.path / LOCK) as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    # ------------------------------------------------------------------------------- checkpoints
+
+    def newest_checkpoint(self, say: Callable[[str], None], repair: bool = False) -> State | None:
+        """The newest intact checkpoint; `say` hears of damaged ones (renamed if `repair`)."""
+        damaged: dict[Path, checkpoint.CorruptCheckpoint] = {}
+        for step in reversed(checkpoint.checkpoint_steps(self.checkpoints)):
+            path = checkpoint.checkpoint_path(self.checkpoints, step)
+            try:
+                found = checkpoint.read(path)
+            except checkpoint.CorruptCheckpoint as error:
+                damaged[path] = error
+                continue
+            for bad, why in damaged.items():
+                say(f"checkpoint {why}: using the previous one")
+                if repair:
+                    bad.rename(bad.with_suffix(".damaged"))
+            return found
+        if damaged:
+            raise UserError(
+                f"no checkpoint of {self.path} is intact: {next(iter(damaged.values()))}; "
+                "nothing was changed"
+            )
+        return None
+
+    def log(self, start: int) -> Path:
+        """Folder of the replay log that was started at step `start`."""
+        return self.replay / f"from-{start}"
+
+    def newest_step(self) -> int | None:
+        """Step of the newest checkpoint, from its name."""
+        steps = checkpoint.checkpoint_steps(self.checkpoints)
+        return steps[-1] if steps else None
+
+    def is_complete(self, config: RunConfig) -> bool:
+        """Is the last checkpoint there, and has the run cleaned up after itself?"""
+        untidy = self.replay.exists() and not config.checkpoint.keep_replay
+        return (self.newest_step() or 0) >= config.steps and not untidy
+
+    def tidy(self, config: RunConfig) -> None:
+        """A finished run keeps its last checkpoint, and its replay only if configured to."""
+        if not config.checkpoint.keep_replay:
+            shutil.rmtree(self.replay, ignore_errors=True)
+        if not config.checkpoint.keep_all:
+            for step in checkpoint.checkpoint_steps(self.checkpoints)[:-1]:
+                checkpoint.checkpoint_path(self.checkpoints, step).unlink()
+
+
+def copy_finished(source: Path, target: Path) -> None:
+    """Copy a finished run, as a whole or not at all: under another name first."""
+    unfinished = target.with_name(f"{target.name}.copying")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    for name in COPIED:
+        if (source / name).is_dir():
+            shutil.copytree(source / name, unfinished / name)
+        elif (source / name).exists():
+            shutil.copy2(source / name, unfinished / name)
+    with open(RunFolder(unfinished).run_log, "a") as log:
+        log.write(f"copied from {source}\n")
+    if target.exists():  # with a lock and a log at most: nothing has been trained there
+        shutil.rmtree(target)
+    os.replace(unfinished, target)

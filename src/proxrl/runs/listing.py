@@ -1,0 +1,61 @@
+"""`proxrl runs`: a table of every run below a folder."""
+
+import time
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from proxrl.errors import UserError
+from proxrl.runs.folder import RunFolder
+from proxrl.runs.record import read_run, run_folders
+
+WIDE = 200  # columns
+UNKNOWN = "–"
+
+
+def list_runs(folder: Path) -> None:
+    """Print the table."""
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder")
+    rows = [_row(path, folder) for path in run_folders(folder)]
+    if not rows:
+        raise UserError(f"{folder} holds no runs: train one with `proxrl train dqn-pro --env ...`")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    for title in ("progress", "status", "return", "steps/s", "seen"):
+        table.add_column(title, no_wrap=title != "status", justify="left")
+    for row in rows:
+        table.add_row(*row)
+    console = Console()
+    if not console.is_terminal:  # to a file or a pipe: one line per run, however long
+        console = Console(width=WIDE)
+    console.print(table)
+
+
+def _row(path: Path, root: Path) -> list[str]:
+    run, place = read_run(path, root), RunFolder(path)
+    if run.config is None or run.status == "corrupt":
+        return [run.path, UNKNOWN, f"{run.status}: {run.note}", *[UNKNOWN] * 3]
+    evaluated = int(run.steps[-1]) if len(run.steps) else 0
+    step, steps, env = max(place.newest_step() or 0, evaluated), run.config.steps, run.config.env
+    try:
+        speed = place.speeds()[-1:]
+    except ValueError:  # damaged: it is only for display
+        speed = []
+    return [
+        run.path if env.split("/")[-1] in run.path else f"{run.path} ({env})",
+        f"{step / steps:.0%} of {steps:,}",
+        run.status,
+        f"{run.curves['eval_return'][-1]:.1f}" if evaluated else UNKNOWN,
+        f"{speed[0]['steps_per_second']:,.0f}" if speed else UNKNOWN,
+        _ago(speed[0]["unix_time"]) if speed else UNKNOWN,
+    ]
+
+
+def _ago(unix_time: float) -> str:
+    minutes = (time.time() - unix_time) / 60
+    if minutes < 100:
+        return f"{minutes:.0f} min ago"
+    return f"{minutes / 60:.0f} h ago" if minutes < 48 * 60 else f"{minutes / 1440:.0f} days ago"

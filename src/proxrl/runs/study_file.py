@@ -1,0 +1,66 @@
+"""study.json: what a study's folder says about itself, beside the folders of its variants.
+
+Written by `proxrl study`; a folder of runs need not have one.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from proxrl.config import RunConfig
+from proxrl.runs.record import Run
+
+STUDY = "study.json"
+
+
+@dataclass(frozen=True)
+class About:
+    """The content of study.json; empty where it says nothing."""
+
+    title: str = ""
+    figures: str = ""  # of the paper: "4 left"
+    headline: tuple[str, ...] = ()  # variants that stand for their agents, by folder
+    study: str = ""
+    scale: str = ""
+    proxrl: str = ""  # version that wrote it
+
+    def headline_configs(self, runs: Sequence[Run]) -> list[RunConfig]:
+        """Configs of runs in those folders, unusable ones included: a duplicate has a series
+        too."""
+        return [
+            run.config
+            for run in runs
+            if run.config is not None and run.path.split(os.sep)[0] in self.headline
+        ]
+
+
+def write_about(folder: Path, about: About) -> None:
+    """Replace study.json as a whole."""
+    unfinished = folder / f"{STUDY}.writing"
+    unfinished.write_text(json.dumps(dataclasses.asdict(about), indent=2) + "\n")
+    os.replace(unfinished, folder / STUDY)
+
+
+def load_about(folder: Path) -> About:
+    """The content; raises `OSError`, or `ValueError` if it is damaged."""
+    try:
+        return msgspec.json.decode((folder / STUDY).read_bytes(), type=About)
+    except RecursionError as error:
+        raise ValueError(str(error)) from None
+
+
+def read_about(folder: Path, say: Callable[[str], None]) -> About:
+    """The content; empty if there is no such file, empty with a warning if it is unreadable."""
+    try:
+        return load_about(folder)
+    except FileNotFoundError:
+        return About()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        say(f"{STUDY} is left out: {why}")
+        return About()

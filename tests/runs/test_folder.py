@@ -1,0 +1,99 @@
+"""A run folder: one process at a time, and small files that may be missing or half written."""
+
+import fcntl
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from proxrl.errors import UserError
+from proxrl.runs.folder import Progress, RunFolder, Superseded, copy_finished
+from tests.report.synthetic import preset, write_run
+
+
+def test_whoever_takes_over_waits_for_the_lock(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path), RunFolder(tmp_path)
+    first.make()
+    with first.locked():
+        with pytest.raises(UserError, match="in use by another process"):
+            second.take_over(patience_seconds=0.3)
+        assert (first.attempt, second.attempt) == (1, 2)
+        assert second.is_locked(), "not yet: it only asked"
+        with pytest.raises(Superseded, match="attempt 2"):
+            first.require_newest()
+    second.take_over(patience_seconds=60.0)
+    with second.locked():
+        second.require_newest()
+    about = json.loads((second.attempts / f"{second.attempt}.json").read_text())
+    assert about["pid"] == os.getpid()
+    assert about["host"]
+
+
+def test_someone_who_only_looks_does_not_keep_a_run_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = RunFolder(tmp_path)
+    place.make()
+    with open(tmp_path / ".lock") as look:
+        fcntl.flock(look, fcntl.LOCK_SH)
+        looked_enough = lambda _: fcntl.flock(look, fcntl.LOCK_UN)  # noqa: E731
+        monkeypatch.setattr("proxrl.runs.folder.time.sleep", looked_enough)
+        with place.locked():
+            assert place.attempt == 1
+
+
+def test_a_run_killed_after_its_last_checkpoint_is_not_complete_until_it_is_tidy(
+    tmp_path: Path,
+) -> None:
+    config, place = preset("dqn", "CartPole-v1", steps=100), RunFolder(tmp_path / "run")
+    assert not place.is_complete(config)
+    place.checkpoints.mkdir(parents=True)
+    (place.checkpoints / f"{100:012d}.safetensors").touch()
+    assert place.is_complete(config)
+    place.replay.mkdir()
+    assert not place.is_complete(config)
+    assert place.is_complete(config.override({"checkpoint.keep_replay": True}))
+
+
+def test_progress_is_read_as_it_was_written_and_none_if_it_is_half_written(tmp_path: Path) -> None:
+    place = RunFolder(tmp_path)
+    assert place.progress() is None
+    for progress in (Progress(5, None), Progress(10, 1.5)):
+        place.write_progress(progress)
+        assert place.progress() == progress
+    (tmp_path / "progress.json").write_text('{"step": 1')
+    assert place.progress() is None
+    place.clear_progress()
+    place.clear_progress()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_end_of_a_log(tmp_path: Path) -> None:
+    place = RunFolder(tmp_path)
+    assert place.log_tail() == []
+    place.run_log.write_bytes(b"one\ntwo\n\xff three\n")
+    assert place.log_tail(2) == ["two", "\ufffd three"]
+
+
+def test_a_finished_run_is_copied_as_a_whole(tmp_path: Path) -> None:
+    config = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 50}, steps=100)
+    source = write_run(tmp_path / "source", config, lambda step: [1.0, 3.0])
+    (source / "checkpoints").mkdir()
+    (source / "checkpoints" / f"{100:012d}.safetensors").write_bytes(b"weights")
+    (source / "replay").mkdir()
+    target = tmp_path / "target"
+    (target / "left-over").mkdir(parents=True)
+    copy_finished(source, target)
+    copy = RunFolder(target)
+    assert copy.config() == config
+    assert copy.is_complete(config)
+    assert copy.last_return() == 2.0
+    assert copy.log_tail() == [f"copied from {source}"]
+    assert sorted(path.name for path in target.iterdir()) == [
+        "checkpoints",
+        "config.json",
+        "log.txt",
+        "metrics.jsonl",
+    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
