@@ -137,6 +137,7 @@ def test_format_1_is_translated(tmp_path: Path) -> None:
             "proximal_replay": {},
             "episodes": {"number": 7, "actions": np.array([1, 0], np.int16)},
             "logger": {"metrics": 100, "episodes": 50},
+            "training_returns": {"period": 0, "completed": []},
         },
     )
 

@@ -101,7 +101,7 @@ def test_predict_takes_what_the_environment_gives_and_gives_what_it_takes(
     config = presets.make("dqn", "CartPole-v1").override({"env": "Toy-v0"})
     environment = Gym("Toy-v0", toy, config.protocol)
     network = build_network(environment.observation, 3, config.network, seed=0)
-    agent = Agent(network, config, environment, step=0)
+    agent = Agent(network, config, [environment], step=0)
     space.seed(0)
     several = [space.sample() for _ in range(6)]
     single = [agent.predict(raw)[0] for raw in several]

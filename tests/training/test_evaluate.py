@@ -11,7 +11,7 @@ from proxrl import presets
 from proxrl.agents.networks import build_network
 from proxrl.config import RunConfig
 from proxrl.envs import Environment
-from proxrl.training.environments import scoring_environments
+from proxrl.training.environments import scoring_environment, side_by_side
 from proxrl.training.evaluate import Evaluation, Interrupted, evaluate
 
 CPU = torch.device("cpu")
@@ -22,10 +22,14 @@ def config(env: str = "MinAtar/Breakout-v1", **evaluation: object) -> RunConfig:
     return presets.make("dqn", env, {"protocol.max_episode_steps": 60, **changes})
 
 
+def environments_of(run: RunConfig, episodes: int | None) -> list[Environment]:
+    return [scoring_environment(run) for _ in range(side_by_side(run, episodes))]
+
+
 def score(
-    run: RunConfig, episodes: int, stop: Callable[[], bool] = lambda: False, step: int = 7
+    run: RunConfig, episodes: int | None, stop: Callable[[], bool] = lambda: False, step: int = 7
 ) -> Evaluation:
-    environments = scoring_environments(run, episodes)
+    environments = environments_of(run, episodes)
     spec, actions = environments[0].observation, environments[0].actions
     network = build_network(spec, actions, run.network, run.seed, run.head)
     return evaluate(network, environments, run, step, CPU, episodes, stop=stop)
@@ -68,14 +72,16 @@ class Counting(nn.Module):
 
 def test_every_call_has_a_row_for_each_environment() -> None:
     run = config("CartPole-v1", environments=4)
-    network, environments = Counting(), scoring_environments(run, 6)
+    network, environments = Counting(), environments_of(run, 6)
     evaluate(network, environments, run, 0, CPU, 6)
     assert network.shapes == {(4, 1, 4)}
 
 
 def test_no_more_environments_than_episodes_are_made() -> None:
-    assert len(scoring_environments(config(environments=4), 3)) == 3
-    assert len(scoring_environments(config(environments=4), 9)) == 4
+    assert side_by_side(config(environments=4), 3) == 3
+    assert side_by_side(config(environments=4), 9) == 4
+    assert side_by_side(config(environments=4, episodes=2)) == 2
+    assert side_by_side(config(environments=4, episodes=2, min_steps=100)) == 4
 
 
 def test_it_stops_when_asked() -> None:
@@ -86,9 +92,20 @@ def test_it_stops_when_asked() -> None:
 
 def test_the_first_environment_is_filmed_to_its_last_picture() -> None:
     run = config(environments=1)
-    environments: list[Environment] = scoring_environments(run, 1)
+    environments = environments_of(run, 1)
     spec = environments[0].observation
     network = build_network(spec, environments[0].actions, run.network, 0, run.head)
     pictures: list[np.ndarray] = []
     found = evaluate(network, environments, run, 0, CPU, 1, watch=pictures.append)
     assert len(pictures) == found.lengths[0] + 1
+
+
+@pytest.mark.parametrize("environments", [1, 3])
+def test_further_episodes_are_played_until_there_are_enough_steps(environments: int) -> None:
+    """As few as suffice, by their numbers, whichever end first; a number of episodes overrides."""
+    run = config("CartPole-v1", epsilon=1.0, environments=environments, episodes=2, min_steps=150)
+    found = score(run, None)
+    assert sum(found.lengths) >= 150 > sum(found.lengths[:-1])
+    assert len(found.lengths) > 2
+    assert found.protocol["min_steps"] == 150
+    assert len(score(run, 2).lengths) == 2

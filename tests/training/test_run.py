@@ -13,7 +13,7 @@ from tests.end_to_end.runs import Listener
 from tests.end_to_end.victim import SMALL
 
 
-def test_train_makes_two_environments_and_one_network_even_when_watched(
+def test_train_makes_each_environment_and_the_network_once_even_when_watched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
@@ -30,9 +30,10 @@ def test_train_makes_two_environments_and_one_network_even_when_watched(
     monkeypatch.setattr(preflight, "build_network", build)
     monkeypatch.setattr("proxrl.training.agent.build_network", build)
     listener = Listener()
-    config = presets.make("dqn-pro", "CartPole-v1", SMALL, steps=300)
+    changes = {**SMALL, "evaluation.episodes": 3, "evaluation.environments": 2}
+    config = presets.make("dqn-pro", "CartPole-v1", changes, steps=300)
     agent = train(config, tmp_path / "run", listener)
-    assert sorted(made) == ["environment", "environment", "network"]
+    assert sorted(made) == 3 * ["environment"] + ["network"], "one to train in, two to score in"
     assert "of training" in listener.said[0], "it was calibrated"
 
     loaded = Agent.load(tmp_path / "run")

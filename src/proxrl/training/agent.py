@@ -15,7 +15,7 @@ from proxrl.config import RunConfig
 from proxrl.envs import Environment
 from proxrl.errors import UserError
 from proxrl.runs.folder import RunFolder
-from proxrl.training.environments import scoring_environments
+from proxrl.training.environments import scoring_environment, side_by_side
 from proxrl.training.evaluate import Evaluation, evaluate
 from proxrl.training.machine import resolve_device
 from proxrl.types import Array
@@ -45,8 +45,8 @@ class Agent:
         state = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
         if state is None:
             raise UserError(f"{place.path} has no checkpoint yet: train it first")
-        environments = scoring_environments(config, episodes=1, pictures=pictures)
-        spec, actions = environments[0].observation, environments[0].actions
+        environment = scoring_environment(config, pictures)
+        spec, actions = environment.observation, environment.actions
         network = build_network(spec, actions, config.network, config.seed, config.head)
         network.load_state_dict(
             {
@@ -55,7 +55,7 @@ class Agent:
                 if name.startswith("online.")
             }
         )
-        return cls(network.to(resolve_device(device)), config, environments, state["step"])
+        return cls(network.to(resolve_device(device)), config, [environment], state["step"])
 
     def predict(self, observation: Any, deterministic: bool = True) -> tuple[Any, None]:
         """(action, None) as in Stable-Baselines3, for one observation or a batch of them.
@@ -93,11 +93,12 @@ class Agent:
     ) -> Evaluation:
         """Undiscounted, unclipped returns with the protocol they were obtained by."""
         silence(noisy_layers(self.network))
-        if len(self._environments) == 1 and watch is None:  # made when they are first needed
-            self._environments += scoring_environments(self.config, episodes)[1:]
+        count = side_by_side(self.config, episodes) if watch is None else 1
+        while len(self._environments) < count:
+            self._environments.append(scoring_environment(self.config))
         return evaluate(
             self.network,
-            self._environments if watch is None else [self.environment],
+            self._environments[:count],
             self.config,
             self.step,
             self.device,

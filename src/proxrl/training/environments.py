@@ -11,14 +11,19 @@ def training_environment(config: RunConfig) -> Environment:
     return make(config.env, config.protocol)
 
 
-def scoring_environments(
-    config: RunConfig, episodes: int | None = None, pictures: bool = False
-) -> list[Environment]:
-    """As the agent is scored in them, as many as advance together; `pictures` if they will be
-    rendered."""
-    wanted = config.evaluation.episodes if episodes is None else episodes
-    if config.evaluation.min_steps and episodes is None:
-        wanted = config.evaluation.environments  # how many episodes there will be is not known
-    rules = replace(config.protocol, life_loss_terminal=False)
-    count = min(config.evaluation.environments, wanted)
-    return [make(config.env, rules, pictures) for _ in range(count)]
+def scoring_environment(config: RunConfig, pictures: bool = False) -> Environment:
+    """As the agent is scored in it; `pictures` if it will be rendered."""
+    return make(config.env, replace(config.protocol, life_loss_terminal=False), pictures)
+
+
+def scoring_environments(config: RunConfig) -> list[Environment]:
+    """As many as an evaluation of the run needs."""
+    return [scoring_environment(config) for _ in range(side_by_side(config))]
+
+
+def side_by_side(config: RunConfig, episodes: int | None = None) -> int:
+    """How many of an evaluation's episodes advance together; `episodes`: other than the config's
+    (`evaluation.min_steps` leaves open how many there will be)."""
+    if episodes is None and config.evaluation.min_steps:
+        return config.evaluation.environments
+    return min(config.evaluation.environments, episodes or config.evaluation.episodes)
