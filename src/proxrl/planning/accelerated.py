@@ -17,7 +17,7 @@ fallback always satisfies it:
     ||T* p_k - p_k|| <= gamma^k ||T* p_0 - p_0||  for every k, in every MDP.
 
 A rejected y costs one backup; after each rejection the pause before the next attempt doubles, so k
-iterations need at most k + log2(k) + 2 backups.
+iterations need at most k + log2(k + 1) + 2 backups.
 """
 
 import math
