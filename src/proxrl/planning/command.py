@@ -264,7 +264,7 @@ def _best_table(result: "Figure1") -> Table:
 
 
 def _comparison_table(results: "list[Comparison]") -> Table:
-    from proxrl.planning.comparison import BETAS
+    from proxrl.planning.comparison import BETAS, TIE
 
     first = results[0]
     table = Table(
@@ -283,7 +283,7 @@ def _comparison_table(results: "list[Comparison]") -> Table:
                     for name, mean in result.mean.items()
                 }
                 oracle = result.mean["oracle"][at]
-                ratio = f"{result.mean['adaptive'][at] / oracle:.2f}" if oracle > 0.0 else "–"
+                ratio = f"{result.mean['adaptive'][at] / oracle:.2f}" if oracle > TIE else "–"
                 good = result.near_oracle[at] and result.not_worse[at]
                 table.add_row(
                     result.problem.name,

@@ -197,8 +197,16 @@ def draw(results: Sequence[Comparison]) -> "Figure":
         name = r"\infty" if steps == np.inf else f"{steps:g}"
         grid[row, 0].set_ylabel(f"$n = {name}$\nerror / span of $v^\\star$")
     figure.supxlabel(r"standard deviation of the noise / span of $v^\star$", fontsize=10)
-    handles, labels = grid[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(METHODS), frameon=False)
+    seeds = " or ".join(str(one) for one in sorted({len(one.problem.seeds) for one in results}))
+    noise = {"gaussian": "Gaussian", "uniform": "uniform"}[results[0].noise_kind]
+    figure.legend(
+        *grid[0, 0].get_legend_handles_labels(),
+        loc="outside upper center",
+        ncols=len(METHODS),
+        frameon=False,
+        title=f"Policy after {results[0].iterations} iterations of PMPI, {noise} noise, "
+        f"{seeds} seeds for each MDP",
+    )
     return figure
 
 
