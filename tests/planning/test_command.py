@@ -9,7 +9,7 @@ import pytest
 
 from proxrl.errors import UserError
 from proxrl.planning import claims
-from proxrl.planning.command import PlanOptions, run
+from proxrl.planning.command import PlanOptions, check, run
 from proxrl.planning.figure import LEVELS
 
 SMALL = {"n": (1,), "beta": (0.0, 0.5, 1.0), "noise": (0.1,), "seeds": 2, "iterations": 20}
@@ -43,6 +43,13 @@ def test_adaptive_on_one_environment(tmp_path, capsys) -> None:
     printed = capsys.readouterr().out
     assert "CliffWalking-v1" in printed
     assert "Taxi" not in printed
+
+
+def test_a_check_of_adaptive_is_quick_and_finds_what_the_run_would_find(tmp_path) -> None:
+    check(PlanOptions(adaptive=True, out=tmp_path))
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UserError, match="unknown environment FrozenLake9x9-v1"):
+        check(PlanOptions(adaptive=True, env="FrozenLake9x9-v1", out=tmp_path))
 
 
 def test_theory_prints_claim_by_claim(capsys) -> None:

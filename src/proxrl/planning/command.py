@@ -85,10 +85,16 @@ def run(options: PlanOptions) -> list[Path]:
 
 
 def check(options: PlanOptions) -> None:
-    """A `UserError` if Figure 1 cannot be drawn so: one iteration of one seed tells."""
+    """A `UserError` if the figure cannot be drawn so: one iteration of one seed tells."""
     _check_folder(options.out)
-    few = replace(options, iterations=min(1, options.iterations), seeds=min(1, options.seeds))
-    _computed(few, lambda done, total: None)
+    few = replace(
+        options,
+        iterations=min(1, options.iterations),
+        seeds=min(1, options.seeds),
+        garnets=min(1, options.garnets),
+    )
+    compute = _compared if options.adaptive else _computed
+    compute(few, lambda done, total: None)
 
 
 def _figure(options: PlanOptions, console: Console) -> list[Path]:
@@ -104,19 +110,11 @@ def _figure(options: PlanOptions, console: Console) -> list[Path]:
 
 
 def _adaptive(options: PlanOptions, console: Console) -> list[Path]:
-    from proxrl.planning.comparison import compare, save
+    from proxrl.planning.comparison import save
 
     _check_folder(options.out)
-    chosen = _problems(options)
     with _progress("% of the comparison") as advance:
-        results = compare(
-            chosen,
-            n=tuple(math.inf if one == "inf" else one for one in options.n),
-            levels=options.noise,
-            iterations=options.iterations,
-            noise_kind=options.noise_kind,
-            progress=advance,
-        )
+        results = _compared(options, advance)
     written = _written(lambda: save(results, options.out), options.out)
     console.print(_comparison_table(results))
     cells = [cell for result in results for cell in result.not_worse.flat]
@@ -128,6 +126,19 @@ def _adaptive(options: PlanOptions, console: Console) -> list[Path]:
     )
     _print_paths(written, console)
     return written
+
+
+def _compared(options: PlanOptions, advance: Callable[[int, int], None]) -> "list[Comparison]":
+    from proxrl.planning.comparison import compare
+
+    return compare(
+        _problems(options),
+        n=tuple(math.inf if one == "inf" else one for one in options.n),
+        levels=options.noise,
+        iterations=options.iterations,
+        noise_kind=options.noise_kind,
+        progress=advance,
+    )
 
 
 def _problems(options: PlanOptions) -> "tuple[Problem, ...]":
