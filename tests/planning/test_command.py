@@ -9,7 +9,7 @@ import pytest
 
 from proxrl.errors import UserError
 from proxrl.planning import claims
-from proxrl.planning.command import PlanOptions, run
+from proxrl.planning.command import PlanOptions, check, run
 from proxrl.planning.figure import LEVELS
 
 SMALL = {"n": (1,), "beta": (0.0, 0.5, 1.0), "noise": (0.1,), "seeds": 2, "iterations": 20}
@@ -24,6 +24,32 @@ def test_figure_prints_a_table_and_says_where_it_wrote(tmp_path, capsys) -> None
         path = tmp_path / "deep" / "er" / f"figure1.{kind}"
         assert path.stat().st_size > 0
         assert f"wrote {path}" in printed
+
+
+def test_adaptive_prints_a_table_and_how_often_it_met_its_goals(tmp_path, capsys) -> None:
+    options = {"noise": (0.0, 0.1), "seeds": 2, "seed": 100, "iterations": 8, "n": (1,)}
+    written = run(PlanOptions(adaptive=True, garnets=2, out=tmp_path, **options))
+    printed = capsys.readouterr().out
+    for name in ("FrozenLake 4x4", "FrozenLake 8x8", "Taxi", "2 random MDPs"):
+        assert name in printed
+    assert "of 8 cells" in printed
+    assert [path.name for path in written] == ["adaptive.png", "adaptive.svg", "adaptive.csv"]
+    assert all(path.stat().st_size > 0 for path in written)
+
+
+def test_adaptive_on_one_environment(tmp_path, capsys) -> None:
+    options = {"noise": (0.1,), "seeds": 2, "seed": 100, "iterations": 5, "out": tmp_path}
+    run(PlanOptions(adaptive=True, env="CliffWalking-v1", **options))
+    printed = capsys.readouterr().out
+    assert "CliffWalking-v1" in printed
+    assert "Taxi" not in printed
+
+
+def test_a_check_of_adaptive_is_quick_and_finds_what_the_run_would_find(tmp_path) -> None:
+    check(PlanOptions(adaptive=True, out=tmp_path))
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UserError, match="unknown environment FrozenLake9x9-v1"):
+        check(PlanOptions(adaptive=True, env="FrozenLake9x9-v1", out=tmp_path))
 
 
 def test_theory_prints_claim_by_claim(capsys) -> None:
@@ -87,6 +113,12 @@ def test_options_of_the_environment(tmp_path, capsys) -> None:
         ({"noise": ()}, "at least one n, one beta and one noise level"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"iterations": 0}, "iterations must be at least 1"),
+        ({"adaptive": True, "beta": (0.5,)}, "--beta has no meaning with --adaptive"),
+        ({"adaptive": True, "greedy_error": 0.1}, "--greedy-error has no meaning"),
+        ({"adaptive": True, "garnets": -1}, "garnets must not be negative, got -1"),
+        ({"adaptive": True, "slippery": False}, "--slippery needs --env"),
+        ({"adaptive": True, "noise": ()}, "at least one n and one noise level"),
+        ({"adaptive": True, "seeds": 0}, "seeds must be at least 1, got 0"),
         ({"theory": True, "mdps": 0}, "mdps must be at least 1"),
         ({"theory": True, "seed": -1}, "seed must not be negative"),
     ],
@@ -123,6 +155,7 @@ def test_planning_never_imports_torch() -> None:
         "import sys\n"
         "from proxrl.planning import claims, figure, from_gymnasium\n"
         "from_gymnasium('FrozenLake-v1')\n"
+        "from proxrl.planning import accelerated, comparison\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -6,13 +6,15 @@ mdp = from_gymnasium("FrozenLake8x8-v1", discount=0.99)
 outcome = pmpi.iterate(mdp, iterations=100, n=1, beta=0.4)
 
 Arrays put states first and then any batch shape: a value function is [states], many of them
-[states, ...]. Modules in reading order: mdp, operators, bregman, pmpi, theory, claims, figure.
+[states, ...]. Modules in reading order: mdp, operators, bregman, pmpi, theory, claims, figure,
+adaptive, comparison, accelerated.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from proxrl.planning.adaptive import AdaptiveBeta
     from proxrl.planning.bregman import LpNorm, Mahalanobis, SquaredEuclidean
     from proxrl.planning.figure import draw, figure1
     from proxrl.planning.mdp import MDP, from_file, from_gymnasium, garnet
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MDP",
+    "AdaptiveBeta",
     "LpNorm",
     "Mahalanobis",
     "Noise",
@@ -36,6 +39,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "adaptive": ("AdaptiveBeta",),
     "bregman": ("LpNorm", "Mahalanobis", "SquaredEuclidean"),
     "figure": ("draw", "figure1"),
     "mdp": ("MDP", "from_file", "from_gymnasium", "garnet"),

@@ -1,4 +1,5 @@
-"""`proxrl plan`: Figure 1 of the paper in seconds, or its theorems checked claim by claim.
+"""`proxrl plan`: Figure 1 of the paper in seconds, an adaptive beta against the best fixed one
+(`--adaptive`), or the theorems checked claim by claim (`--theory`).
 
 Parsing and printing only. SciPy, Gymnasium and Matplotlib are imported when the work begins, so
 that the help is instant.
@@ -19,16 +20,19 @@ from proxrl.errors import UserError
 
 if TYPE_CHECKING:
     from proxrl.planning.claims import Finding
+    from proxrl.planning.comparison import Comparison, Problem
     from proxrl.planning.figure import Figure1
     from proxrl.planning.mdp import MDP
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Exact planning with a proximal term: Figure 1, or the theorems on random MDPs."""
+    """Exact planning with a proximal term: Figure 1, an adaptive beta, or the theorems on random
+    MDPs."""
 
-    env: str = "FrozenLake8x8-v1"
-    """Gymnasium environment that carries its table: FrozenLake-v1, Taxi-v4, CliffWalking-v1, ..."""
+    env: str | None = None
+    """Gymnasium environment that carries its table: FrozenLake-v1, Taxi-v4, CliffWalking-v1, ...;
+    None: FrozenLake8x8-v1, or with --adaptive FrozenLake 4x4 and 8x8, Taxi and random MDPs."""
     mdp: Path | None = None
     """An .npz file with transitions [actions, states, states], rewards [actions, states] and
     discount, in place of env."""
@@ -43,7 +47,8 @@ class PlanOptions:
     c: tuple[float, ...] | None = None
     """The grid said in c instead, positive: beta = 1/(1 + c)."""
     noise: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
-    """Standard deviations of the evaluation noise, in units of value (not in the paper)."""
+    """Standard deviations of the evaluation noise, in units of value, with --adaptive in units of
+    the span of v* (not in the paper)."""
     noise_kind: Literal["gaussian", "uniform"] = "gaussian"
     """Distribution of the noise (not in the paper)."""
     greedy_error: float = 0.0
@@ -55,7 +60,11 @@ class PlanOptions:
     seed: int = 0
     """First seed."""
     out: Path = Path("runs/plan")
-    """Folder for figure1.png, figure1.svg and figure1.csv."""
+    """Folder for figure1.png, figure1.svg and figure1.csv; with --adaptive, adaptive.*."""
+    adaptive: bool = False
+    """Compare a beta that sets itself with beta = 0 and with the best fixed beta."""
+    garnets: int = 100
+    """Random MDPs for --adaptive; 0: none."""
     theory: bool = False
     """Check the paper's claims on random MDPs instead of drawing Figure 1."""
     mdps: int = 1000
@@ -70,14 +79,22 @@ def run(options: PlanOptions) -> list[Path]:
     if options.theory:
         _theory(options, console)
         return []
+    if options.adaptive:
+        return _adaptive(options, console)
     return _figure(options, console)
 
 
 def check(options: PlanOptions) -> None:
-    """A `UserError` if Figure 1 cannot be drawn so: one iteration of one seed tells."""
+    """A `UserError` if the figure cannot be drawn so: one iteration of one seed tells."""
     _check_folder(options.out)
-    few = replace(options, iterations=min(1, options.iterations), seeds=min(1, options.seeds))
-    _computed(few, lambda done, total: None)
+    few = replace(
+        options,
+        iterations=min(1, options.iterations),
+        seeds=min(1, options.seeds),
+        garnets=min(1, options.garnets),
+    )
+    compute = _compared if options.adaptive else _computed
+    compute(few, lambda done, total: None)
 
 
 def _figure(options: PlanOptions, console: Console) -> list[Path]:
@@ -86,14 +103,78 @@ def _figure(options: PlanOptions, console: Console) -> list[Path]:
     _check_folder(options.out)
     with _progress("PMPI iterations") as advance:
         result = _computed(options, advance)
-    try:
-        written = save(result, options.out)
-    except OSError as error:
-        raise UserError(f"cannot write to {options.out}: {error.strerror or error}") from None
+    written = _written(lambda: save(result, options.out), options.out)
     console.print(_best_table(result))
-    for path in written:
-        console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+    _print_paths(written, console)
     return written
+
+
+def _adaptive(options: PlanOptions, console: Console) -> list[Path]:
+    from proxrl.planning.comparison import save
+
+    _check_folder(options.out)
+    with _progress("% of the comparison") as advance:
+        results = _compared(options, advance)
+    written = _written(lambda: save(results, options.out), options.out)
+    console.print(_comparison_table(results))
+    cells = [cell for result in results for cell in result.not_worse.flat]
+    near = [cell for result in results for cell in result.near_oracle.flat]
+    console.print(
+        f"not worse than β = 0 beyond the seeds' error: {sum(cells)} of {len(cells)} cells; "
+        f"within 10% of the oracle: {sum(near)} of {len(near)}",
+        highlight=False,
+    )
+    _print_paths(written, console)
+    return written
+
+
+def _compared(options: PlanOptions, advance: Callable[[int, int], None]) -> "list[Comparison]":
+    from proxrl.planning.comparison import compare
+
+    return compare(
+        _problems(options),
+        n=tuple(math.inf if one == "inf" else one for one in options.n),
+        levels=options.noise,
+        iterations=options.iterations,
+        noise_kind=options.noise_kind,
+        progress=advance,
+    )
+
+
+def _problems(options: PlanOptions) -> "tuple[Problem, ...]":
+    """The MDP that was asked for, or the four problems of the comparison."""
+    from proxrl.planning.comparison import Problem, problems
+
+    for name in ("beta", "c"):
+        if getattr(options, name) is not None:
+            raise UserError(f"--{name} has no meaning with --adaptive, which sets beta itself")
+    if options.greedy_error:
+        raise UserError("--greedy-error has no meaning with --adaptive")
+    if options.seeds < 1:
+        raise UserError(f"seeds must be at least 1, got {options.seeds}")
+    if options.seed < 0:
+        raise UserError(f"seed must not be negative, got {options.seed}")
+    if options.garnets < 0:
+        raise UserError(f"garnets must not be negative, got {options.garnets}")
+    if options.env is not None or options.mdp is not None:
+        mdp = _mdp(options)
+        return (Problem(mdp.name, (mdp,), range(options.seed, options.seed + options.seeds)),)
+    if options.slippery is not None:
+        raise UserError("--slippery needs --env: the comparison's problems are as they come")
+    discount = 0.99 if options.discount is None else options.discount
+    return problems(options.seeds, options.seed, options.garnets, discount)
+
+
+def _written(save: Callable[[], list[Path]], folder: Path) -> list[Path]:
+    try:
+        return save()
+    except OSError as error:
+        raise UserError(f"cannot write to {folder}: {error.strerror or error}") from None
+
+
+def _print_paths(paths: list[Path], console: Console) -> None:
+    for path in paths:
+        console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _computed(options: PlanOptions, advance: Callable[[int, int], None]) -> "Figure1":
@@ -155,7 +236,7 @@ def _mdp(options: PlanOptions) -> "MDP":
         return from_file(options.mdp, options.discount)
     discount = 0.99 if options.discount is None else options.discount
     settings = {} if options.slippery is None else {"is_slippery": options.slippery}
-    return from_gymnasium(options.env, discount, **settings)
+    return from_gymnasium(options.env or "FrozenLake8x8-v1", discount, **settings)
 
 
 def _check_folder(folder: Path) -> None:
@@ -190,6 +271,41 @@ def _best_table(result: "Figure1") -> Table:
                 "yes" if result.is_u_shaped[panel, level] else "no",
                 end_section=level == len(result.levels) - 1,
             )
+    return table
+
+
+def _comparison_table(results: "list[Comparison]") -> Table:
+    from proxrl.planning.comparison import BETAS, TIE
+
+    first = results[0]
+    table = Table(
+        title=f"‖V* − V^π‖∞ / span of v* after {first.iterations} iterations of PMPI, "
+        f"{first.noise_kind} noise, mean ± standard error"
+    )
+    table.add_column("problem")
+    for column in ("n", "noise", "β = 0", "oracle", "its β", "adaptive", "ratio"):
+        table.add_column(column, justify="right")
+    for result in results:
+        for panel, n in enumerate(result.n):
+            for level, noise in enumerate(result.levels):
+                at = panel, level
+                cells = {
+                    name: _error(mean[at], result.doubt[name][at])
+                    for name, mean in result.mean.items()
+                }
+                oracle = result.mean["oracle"][at]
+                ratio = f"{result.mean['adaptive'][at] / oracle:.2f}" if oracle > TIE else "–"
+                good = result.near_oracle[at] and result.not_worse[at]
+                table.add_row(
+                    result.problem.name,
+                    "∞" if n == math.inf else f"{n:g}",
+                    f"{noise:g}",
+                    *(cells["beta_0"], cells["oracle"]),
+                    f"{BETAS[result.best_beta()[at]]:.3g}",
+                    *(cells["adaptive"], ratio),
+                    style="" if good else "bold",
+                    end_section=level == len(result.levels) - 1,
+                )
     return table
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from proxrl.errors import UserError
 from proxrl.planning.mdp import MDP
 from proxrl.planning.operators import check_steps
-from proxrl.planning.pmpi import Noise, check_beta, iterate, policy_error
+from proxrl.planning.pmpi import BetaRule, Noise, check_beta, iterate, policy_error
 from proxrl.types import Array
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Figure1:
     @cached_property
     def standard_error(self) -> Array:
         """Of the mean over seeds, [n, levels, betas]; NaN for a single seed."""
-        return _standard_error(self.errors)
+        return standard_error(self.errors)
 
     @cached_property
     def best(self) -> Array:
@@ -80,7 +80,7 @@ class Figure1:
         errors of the difference (each seed meets the same noise at every beta)."""
         at_best = np.take_along_axis(self.errors, self.best[..., None, None], axis=2)
         gains = self.errors[:, :, [0, -1]] - at_best  # [n, levels, 2, seeds]
-        doubt = np.nan_to_num(_standard_error(gains))
+        doubt = np.nan_to_num(standard_error(gains))
         return np.asarray((gains.mean(axis=-1) > np.maximum(2.0 * doubt, TIE)).all(axis=-1))
 
 
@@ -105,36 +105,63 @@ def figure1(
         raise UserError(f"seed must not be negative, got {seed}")
     steps = tuple(check_steps(one) for one in n)
     grid, scales = np.unique(check_beta(betas)), np.unique(np.asarray(levels, dtype=np.float64))
-    noise = Noise(scales, noise_kind)
 
+    errors = policy_errors(
+        mdp,
+        steps,
+        Noise(scales, noise_kind),
+        range(seed, seed + seeds),
+        iterations,
+        greedy_error,
+        beta=grid,
+        progress=progress,
+    )
+    return Figure1(
+        mdp.name, mdp.discount, iterations, noise_kind, greedy_error, steps, scales, grid, errors
+    )
+
+
+def policy_errors(
+    mdp: MDP,
+    n: Sequence[float],
+    noise: Noise,
+    seeds: range,
+    iterations: int,
+    greedy_error: float = 0.0,
+    *,
+    beta: Array | None = None,
+    rule: Callable[[], BetaRule] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Array:
+    """||V* - V^{pi_K}||_inf, [n, *levels, *betas, seeds]: as many seeds together as fit a cache."""
     as_sparse = mdp.to_sparse()
     few = mdp.nonzeros < 0.2 * mdp.actions * mdp.states**2
     planner = as_sparse if few else mdp
     evaluator = as_sparse if few and mdp.states > DENSE_STATES else mdp
-    seed_bytes = 8 * mdp.actions * mdp.states * len(grid) * len(scales)
-    together = min(seeds, max(1, BATCH_BYTES // seed_bytes))
-    starts = range(seed, seed + seeds, together)
+    batch = (*np.shape(noise.scale), *(() if beta is None else beta.shape))
+    seed_bytes = 8 * mdp.actions * mdp.states * math.prod(batch)
+    together = min(len(seeds), max(1, BATCH_BYTES // seed_bytes))
 
-    errors = np.empty((len(steps), len(scales), len(grid), seeds))
-    done, total = 0, len(steps) * len(starts) * iterations
-    for panel, one in enumerate(steps):
-        for start in starts:
-            stop = min(start + together, seed + seeds)
+    errors = np.empty((len(n), *batch, len(seeds)))
+    done, total = 0, len(n) * math.ceil(len(seeds) / together) * iterations
+    for panel, steps in enumerate(n):
+        for start in range(0, len(seeds), together):
+            some = seeds[start : start + together]
             outcome = iterate(
                 planner,
                 iterations=iterations,
-                n=one,
-                beta=grid,
+                n=steps,
+                beta=beta,
+                rule=rule,
                 noise=noise,
                 greedy_error=greedy_error,
-                seed=range(start, stop),
+                seed=some,
                 progress=partial(_advance, progress, done, total),
             )
             done += iterations
-            errors[panel, ..., start - seed : stop - seed] = policy_error(evaluator, outcome.policy)
-    return Figure1(
-        mdp.name, mdp.discount, iterations, noise_kind, greedy_error, steps, scales, grid, errors
-    )
+            here = slice(start, start + len(some))
+            errors[panel, ..., here] = policy_error(evaluator, outcome.policy)
+    return errors
 
 
 def _advance(progress: Callable[[int, int], None], before: int, total: int, k: int) -> None:
@@ -198,16 +225,22 @@ def draw(result: Figure1) -> "Figure":
 
 def save(result: Figure1, folder: Path) -> list[Path]:
     """figure1.png, .svg and .csv in `folder`; the same numbers give the same bytes."""
+    written = save_figure(draw(result), folder, "figure1")
+    table = folder / "figure1.csv"
+    write_csv(result, table)
+    return [*written, table]
+
+
+def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
+    """NAME.png and NAME.svg in `folder`, without dates: the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     folder.mkdir(parents=True, exist_ok=True)
-    png, svg, table = (folder / f"figure1.{kind}" for kind in ("png", "svg", "csv"))
-    figure = draw(result)
+    png, svg = folder / f"{name}.png", folder / f"{name}.svg"
     figure.savefig(png, metadata={"Software": None})
     with rc_context({"svg.hashsalt": "proxrl"}):
         figure.savefig(svg, metadata={"Date": None})
-    write_csv(result, table)
-    return [png, svg, table]
+    return [png, svg]
 
 
 def _panel(ax: "Axes", result: Figure1, panel: int, colours: Array) -> None:
@@ -239,7 +272,7 @@ def _panel(ax: "Axes", result: Figure1, panel: int, colours: Array) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def _standard_error(samples: Array) -> Array:
+def standard_error(samples: Array) -> Array:
     """Over the last axis; NaN where one sample leaves nothing to estimate from."""
     count = samples.shape[-1]
     if count == 1:

@@ -12,13 +12,16 @@ terminal (the value of a terminal state is 0 by definition, there is nothing to 
 noise is the same for every beta and, up to its scale, for every level: curves are compared on
 common random numbers, and a seed's result depends, but for rounding, on no other seed.
 
+*A rule* sets beta_k itself, from the noisy backup b_k = (T^{pi_k})^n v_{k-1} + eps_k and v_{k-1}:
+see `adaptive`.
+
 *Greedification error* e takes any action within e of the best, uniformly at random, so that
 T^pi v_k - T^{pi_{k+1}} v_k <= e for all pi: the appendix's assumption on eps'.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +67,14 @@ class Noise:
         )
 
 
+class BetaRule(Protocol):
+    """beta_k from what the iteration has seen; an object serves one run and may remember."""
+
+    def __call__(self, target: Array, values: Array) -> Array:
+        """beta_k [*batch] for the noisy backup b_k and v_{k-1}, both [states, *batch]."""
+        ...
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Where PMPI arrived. `batch` = levels + betas + seeds, an axis for each that was an array."""
@@ -80,6 +91,7 @@ class Trace:
     values: Array  # [K + 1, states, *batch]: v_0 ... v_K
     policies: Array  # [K, states, *batch]: pi_1 ... pi_K
     noise: Array  # [K, states, *batch]: eps_1 ... eps_K
+    weights: Array  # [K, *batch]: beta_1 ... beta_K; c with a divergence
 
 
 def iterate(
@@ -89,6 +101,7 @@ def iterate(
     n: float = 1,
     beta: npt.ArrayLike | None = None,
     c: npt.ArrayLike | None = None,
+    rule: Callable[[], BetaRule] | None = None,
     divergence: Divergence | None = None,
     noise: Noise | None = None,
     greedy_error: float = 0.0,
@@ -99,12 +112,14 @@ def iterate(
 ) -> Outcome:
     """`iterations` rounds of PMPI from `initial` (0): the paper's two lines.
 
-    Say `beta` in [0, 1], or `c` in (0, inf], with a divergence or the squared Euclidean one.
+    Say `beta` in [0, 1], or `c` in (0, inf], with a divergence or the squared Euclidean one, or
+    what makes a `rule` that sets beta_k: `rule=adaptive.AdaptiveBeta`.
     Arrays of noise levels, of betas (or c) and of seeds make the axes [levels, betas, seeds].
     `record` keeps the trace; `progress` hears the number of each finished iteration.
     """
     n = check_steps(n)
-    weight = _weight(beta, c, divergence)
+    weight = _weight(beta, c, rule, divergence)
+    set_beta = rule() if rule else None
     proximal = mix if divergence is None else divergence.proximal
     noise = noise or Noise()
     scale = np.asarray(noise.scale, dtype=np.float64)
@@ -127,9 +142,11 @@ def iterate(
             unit = np.where(mdp.terminal[:, None], 0.0, noise.draw(generators, mdp.states))
             error = scale * unit.reshape(mdp.states, *each_seed)  # eps_k
             target += error
+        if set_beta:
+            weight = set_beta(target, values)  # beta_k
         values = proximal(target, values, weight)  # v_k
         if history:
-            history.add(values, policy, error)
+            history.add(values, policy, error, weight)
         progress(k)
     return Outcome(values, policy, history.trace() if history else None)
 
@@ -155,27 +172,38 @@ class _History:
 
     def __init__(self, values: Array) -> None:
         self._values, self._policies, self._noise = [values], list[Array](), list[Array]()
+        self._weights = list[Array]()
 
-    def add(self, values: Array, policy: Array, noise: Array) -> None:
+    def add(self, values: Array, policy: Array, noise: Array, weight: Array) -> None:
         self._values.append(values)
         self._policies.append(policy)
         self._noise.append(np.broadcast_to(noise, values.shape))
+        self._weights.append(np.broadcast_to(weight, values.shape[1:]))
 
     def trace(self) -> Trace:
-        return Trace(np.stack(self._values), np.stack(self._policies), np.stack(self._noise))
+        parts = (self._values, self._policies, self._noise, self._weights)
+        return Trace(*(np.stack(part) for part in parts))
 
 
 def _weight(
-    beta: npt.ArrayLike | None, c: npt.ArrayLike | None, divergence: Divergence | None
+    beta: npt.ArrayLike | None,
+    c: npt.ArrayLike | None,
+    rule: Callable[[], BetaRule] | None,
+    divergence: Divergence | None,
 ) -> Array:
     """What the proximal step takes: c with a divergence of the caller's, beta without."""
-    if beta is not None and c is None:
+    if sum(one is not None for one in (beta, c, rule)) != 1:
+        raise UserError("say one of beta, c (beta = 1/(1 + c)) and a rule")
+    if rule is not None:
+        if divergence is not None:
+            raise UserError("a rule sets beta, of the squared Euclidean divergence alone")
+        return np.zeros(())  # a place in the batch's shape; the rule overwrites it
+    if beta is not None:
         if divergence is not None:
             raise UserError("beta belongs to the squared Euclidean divergence; say c for another")
         return check_beta(beta)
-    if c is not None and beta is None:
-        return beta_from_c(c) if divergence is None else check_c(c)
-    raise UserError("say either beta or c (beta = 1/(1 + c))")
+    assert c is not None
+    return beta_from_c(c) if divergence is None else check_c(c)
 
 
 def _greedy(
