@@ -37,7 +37,6 @@ class Baseline:
     dark: str
     dash: str
     mean: Array  # [games, iterations], NaN where nothing is published
-    standard_error: Array  # [games, iterations]
 
     @property
     def steps(self) -> Array:
@@ -55,16 +54,13 @@ def load(games: tuple[str, ...], suite: str, agent: str) -> Baseline:
     name, colour, dark, dash = PUBLISHED[suite, agent]
     iterations = 199 if suite == "legacy" else 200
     mean = np.full((len(games), iterations), np.nan)
-    error = mean.copy()
     place = {game: number for number, game in enumerate(games)}
     file = resources.files("proxrl.report") / "data" / "dopamine_curves.csv.gz"
     with file.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as text:
         for row in csv.reader(text):
             if row[0] == suite and row[1] == agent and row[2] in place:
-                at = place[row[2]], int(row[3])
-                mean[at] = float(row[4])
-                error[at] = float(row[5]) / float(row[6]) ** 0.5
-    return Baseline(name, agent, suite, colour, dark, dash, mean, error)
+                mean[place[row[2]], int(row[3])] = float(row[4])
+    return Baseline(name, agent, suite, colour, dark, dash, mean)
 
 
 def beside(study: Study) -> tuple[Baseline, ...]:

@@ -41,10 +41,10 @@ def make_report(
         if value is not None and value < 1:
             raise UserError(f"--{name} {value} cannot be: it must be at least 1")
 
+    from proxrl.paper.training import check_runs
     from proxrl.report import figures, page, plots, tables
     from proxrl.report.about import read_about
     from proxrl.report.baselines import beside
-    from proxrl.report.claims import check_claims
     from proxrl.report.curve_plots import learning_curves
     from proxrl.report.findings import examine
     from proxrl.report.runs import read_runs
@@ -68,7 +68,7 @@ def make_report(
         *(["--resamples", str(resamples)] if resamples != 10_000 else []),
     ]
     command = " ".join(["proxrl report", study.name, *options])
-    text = page.render(findings, drawn, curves, check_claims(findings), published, command)
+    text = page.render(findings, drawn, curves, check_runs(findings), published, command)
     try:
         figures.save_all([*drawn, curves], out / "figures")
         tables.write_scores(study, out / "scores.csv")

@@ -52,7 +52,6 @@ class Comparison:
     base_iqm: Estimate
     difference: Estimate  # of the interquartile means
     median_difference: Estimate
-    chance_ahead: float  # share of resamples in which pro's IQM is the higher
     improvement: Estimate  # probability of, over all common games
     improvement_games: int
     runs: int  # finished ones of the series that has fewer, on those games
@@ -93,6 +92,7 @@ class Findings:
     aggregates: tuple[Aggregate, ...]
     comparisons: tuple[Comparison, ...]
     main_comparisons: tuple[Comparison, ...]  # with the pull against without; else any two agents
+    resamples: int
 
     @property
     def pulls(self) -> tuple[Comparison, ...]:
@@ -104,12 +104,13 @@ def examine(study: Study, resamples: int = RESAMPLES) -> Findings:
     """All statistics; the same study and number of resamples give the same numbers."""
     aggregates = (_aggregate(study, block, resamples) for block in study.blocks)
     pairs, main = _pairs(study)
-    compared = [(pair in main, _compare(study, *pair, resamples)) for pair in pairs]
+    compared = [(pair in main, compare(study, *pair, resamples)) for pair in pairs]
     return Findings(
         study,
         tuple(one for one in aggregates if one is not None),
         tuple(one for _, one in compared if one is not None),
         tuple(one for is_main, one in compared if is_main and one is not None),
+        resamples,
     )
 
 
@@ -164,7 +165,8 @@ def _pairs(study: Study) -> tuple[list[tuple[Block, Block]], list[tuple[Block, B
     return pairs, main
 
 
-def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Comparison | None:
+def compare(study: Study, pro: Block, base: Block, resamples: int) -> Comparison | None:
+    """`pro` against `base`; None if they have no game in common."""
     both = ~np.isnan(pro.mean_final) & ~np.isnan(base.mean_final)
     common = np.flatnonzero(both)
     if not len(common):
@@ -183,7 +185,7 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
         repeated,
     )
     nothing = Estimate(math.nan, math.nan, math.nan)
-    iqms, difference, medians, share = [nothing, nothing], nothing, nothing, math.nan
+    iqms, difference, medians = [nothing, nothing], nothing, nothing
     if len(scaled):
         drawn = [sample(study, block, scaled, resamples, scaled=True) for block in (pro, base)]
         once = [statistics.whole(part.scores) for part in drawn]
@@ -200,7 +202,6 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
             statistics.median(drawn[0]) - statistics.median(drawn[1]),
             repeated,
         )
-        share = float(np.mean(many[0] > many[1])) if repeated else math.nan
     return Comparison(
         pro,
         base,
@@ -209,7 +210,6 @@ def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Compariso
         iqms[1],
         difference,
         medians,
-        share,
         chance,
         len(common),
         int(min(one.runs.sum(), other.runs.sum())),

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from proxrl.paper.training import Claim
 from proxrl.report.baselines import Baseline
-from proxrl.report.claims import Claim
 from proxrl.report.findings import METRICS, Comparison, Findings
 from proxrl.report.runs import Run
 from proxrl.report.score_plots import baseline_aggregates, baseline_games

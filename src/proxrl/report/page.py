@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from proxrl import __version__
+from proxrl.paper.training import Claim
 from proxrl.report import html_tables as tables
 from proxrl.report.baselines import Baseline
-from proxrl.report.claims import Claim
 from proxrl.report.findings import Findings
 from proxrl.report.html_tables import escaped, marked
 from proxrl.report.plot import Plot
