@@ -63,11 +63,8 @@ class StudyOptions:
 
 def run(options: StudyOptions) -> None:
     """Do it; a mistake is a `UserError`, a run that failed a `RunFailed` in the end."""
-    console = Console(soft_wrap=True)
-    if not console.is_terminal:
-        console = Console(soft_wrap=True, width=140)  # a pipe has no width: tables keep their lines
     if options.list:
-        _print_list(console)
+        _print_list(_console())
         return
     if options.study is None:
         raise UserError(f"say which study, first: {', '.join(BUILT_IN)}, or a file (see --list)")
@@ -80,7 +77,19 @@ def run(options: StudyOptions) -> None:
             f"--gpus {options.gpus:g} cannot be: a share of a GPU (0.25), or a whole number of them"
         )
     study = load(options.study)
-    scale = scale_of(study, options.scale)
+    run_study(options, study, scale_of(study, options.scale))
+
+
+def _console() -> Console:
+    console = Console(soft_wrap=True)
+    if not console.is_terminal:
+        console = Console(soft_wrap=True, width=140)  # a pipe has no width: tables keep their lines
+    return console
+
+
+def run_study(options: StudyOptions, study: Study, scale: Scale) -> None:
+    """Run one study at one scale, both loaded and checked."""
+    console = _console()
     folder = options.folder or Path("runs") / f"{study.name}-{scale.name}"
     if study.plan is not None:
         _plan(study, scale, folder, options)
