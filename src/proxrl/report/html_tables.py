@@ -41,7 +41,8 @@ class Table:
 def _number(value: float, form: str = ",.2f", rest: str = "") -> Cell:
     if not math.isfinite(value):
         return Cell("–", "", "n")
-    return Cell(f"{value:{form}}".replace("-", "−") + rest, f"{value:.6g}", "n")
+    text, sort = f"{value:{form}}".replace("-", "−") + rest, f"{value:.6g}"
+    return Cell(text, None if text == sort else sort, "n")
 
 
 def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> Table | None:

@@ -268,7 +268,7 @@ def gain_ticks(values: np.ndarray[Any, Any]) -> list[float]:
     """0 and, inside the limits and not crowded, sizes of 1, 2 or 5 times a power of ten."""
     low, high = gain_limits(values)
     bent = [math.asinh(one / GAIN_WIDTH) for one in (low, high)]
-    apart = (bent[1] - bent[0]) / 10  # the least distance between two ticks, as drawn
+    apart = (bent[1] - bent[0]) / 8  # the least distance between two ticks, as drawn
     sizes = [step * 10.0**power for power in range(-4, 8) for step in (1, 2, 5)]
     ticks = [0.0]
     for side in (-1.0, 1.0):
@@ -330,7 +330,7 @@ def _legend(figure: "Figure") -> None:
     if bars := [name for name, handle in handles.items() if hasattr(handle, "patches")]:
         handles = {name: handles[name] for name in dict.fromkeys([*bars, *handles])}
     if handles:
-        columns = int(figure.get_figwidth() / (0.55 + 0.07 * max(map(len, handles))))
+        columns = int(figure.get_figwidth() / (0.5 + 0.065 * max(map(len, handles))))
         where: Any = {"loc": "outside upper center", "ncols": max(1, min(columns, len(handles)))}
         figure.legend(handles.values(), handles.keys(), **where)
 

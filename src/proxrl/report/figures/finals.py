@@ -67,9 +67,10 @@ def baseline_games(study: Study, baseline: Baseline) -> int:
 
 
 def gains(study: Study, one: Comparison) -> Plot | None:
-    """Figure 3: the final gain of each game, the gain in area under the curve beside it."""
+    """Figure 3: the final gain of each game, the gain in area under the curve beside it; the gain
+    of a single game stands in the table."""
     games = [game for game in range(len(study.games)) if np.isfinite(one.final_gain[game])]
-    if not games:
+    if len(games) < 2:
         return None
     games.sort(key=lambda game: (one.final_gain[game], study.games[game]))
     pro, base = one.pro.series, one.base.series
