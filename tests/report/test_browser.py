@@ -71,7 +71,8 @@ class Opened:
         self.show(self.place(game))
         self.page.wait_for_selector(self.place(game) + "[data-drawn]")
         names: list[str] = self.page.evaluate(
-            "selector => document.querySelector(selector).names", self.place(game)
+            "selector => [...document.querySelectorAll(selector)].map((one) => one.dataset.series)",
+            f"{self.place(game)} .mean",
         )
         return names
 

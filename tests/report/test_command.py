@@ -217,6 +217,20 @@ def test_a_manifest_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     assert victim.read_text() == "mine"
 
 
+@pytest.mark.parametrize("name", ["report", "report/figures"])
+def test_links_in_a_folder_of_someone_else_are_not_followed(name: str, tmp_path: Path, capsys):
+    cartpole(tmp_path / "runs")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = tmp_path / "runs" / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    code, _, err = run_cli(capsys, str(tmp_path / "runs"), "--resamples", "20")
+    assert code == 2
+    assert "is a symbolic link" in err
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_a_report_of_the_version_without_manifests_is_overwritten(tmp_path: Path) -> None:
     cartpole(tmp_path)
     (tmp_path / "report" / "figures").mkdir(parents=True)

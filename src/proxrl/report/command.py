@@ -56,7 +56,10 @@ def make_report(
     from proxrl.report.words import summary
 
     runs = read_runs(folder)
-    out = folder / "report" if out is None else out
+    if out is None:
+        out = folder / "report"
+        if out.is_symlink():  # of a folder that someone else made: it may lead anywhere
+            raise UserError(f"{out} is a symbolic link: name the folder to write to with --out")
     _require_writable(out)
     for run in runs:
         if run.status in ("corrupt", "duplicate"):
@@ -85,6 +88,8 @@ def make_report(
 def write_files(out: Path, files: dict[str, bytes]) -> None:
     """Write the files and the manifest, and remove what an earlier report left and this one does
     not write. A file that is not ours is never overwritten or removed."""
+    if (out / "figures").is_symlink():
+        raise UserError(f"{out / 'figures'} is a symbolic link: choose another --out")
     ours = _manifest(out) or _before_manifests(out, files)
     for name in files:
         if name not in ours and os.path.lexists(out / name):

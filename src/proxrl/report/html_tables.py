@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from proxrl.paper.training import Claim
 from proxrl.report.baselines import Baseline
 from proxrl.report.figures.finals import baseline_aggregates, baseline_games
 from proxrl.report.findings import METRICS, Comparison, Findings
@@ -15,6 +15,9 @@ from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate, nanmean, standard_error
 from proxrl.report.study import Study, game_of
 from proxrl.types import Array
+
+if TYPE_CHECKING:
+    from proxrl.paper.training import Claim
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def _plain(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def claims_table(claims: Sequence[Claim]) -> Table:
+def claims_table(claims: Sequence["Claim"]) -> Table:
     rows = [
         [
             Cell(one.id),

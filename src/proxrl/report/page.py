@@ -12,14 +12,13 @@ import json
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 import numpy as np
 from markupsafe import Markup, escape
 
 from proxrl import __version__
-from proxrl.paper.training import Claim
 from proxrl.report import html_tables as tables
 from proxrl.report.baselines import Baseline
 from proxrl.report.figures import Drawn
@@ -30,8 +29,11 @@ from proxrl.report.study import Study
 from proxrl.report.words import coverage, figures, lead, method, title, verdicts
 from proxrl.types import Array
 
+if TYPE_CHECKING:
+    from proxrl.paper.training import Claim
+
 FEW_GAMES = 8  # up to so many, every game's curves come first
-MOST_VALUES = 200_000  # in the page's JSON; beyond, it has every second (third, ...) point
+MOST_VALUES = 150_000  # in the page's JSON; beyond, it has every n-th point
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 METRICS = ("eval_return", "sync_distance", "value_distance")
 
@@ -39,7 +41,7 @@ METRICS = ("eval_return", "sync_distance", "value_distance")
 def render(
     findings: Findings,
     drawn: Sequence[Drawn],
-    claims: Sequence[Claim],
+    claims: Sequence["Claim"],
     baselines: Sequence[Baseline],
     command: str,
 ) -> str:

@@ -62,7 +62,6 @@
     for (const [key, value] of Object.entries({ width, height, role: "img", "aria-label": metrics[state.metric] })) svg.setAttribute(key, value);
     place.replaceChildren(svg);
     place.dataset.drawn = "yes";
-    place.names = lines.map((line) => line.series.name); // for tests
     const end = data.x[data.x.length - 1];
     const inside = lines.flatMap((line) => [line.y, ...line.runs,
       ...(state.bands && line.doubt ? [-1, 1].map((sign) => line.y.map((y, i) => (y === null || line.doubt[i] === null ? null : y + sign * line.doubt[i]))) : [])]
@@ -96,7 +95,7 @@
         if (at.length) element(svg, "path", { d: `M${[...edge(at, 1), ...edge(at.slice().reverse(), -1)].join("L")}Z`, fill: ink, "fill-opacity": 0.18, class: "band" });
       }
       for (const run of runs) element(svg, "path", { d: path(x, run), fill: "none", stroke: ink, "stroke-opacity": 0.4, class: "run" });
-      element(svg, "path", { d: path(x, y), fill: "none", stroke: ink, "stroke-width": 1.8, "stroke-dasharray": dashes[series.dash], class: "mean" });
+      element(svg, "path", { d: path(x, y), fill: "none", stroke: ink, "stroke-width": 1.8, "stroke-dasharray": dashes[series.dash], class: "mean", "data-series": series.name });
       const points = y.map((_, i) => i).filter((i) => y[i] !== null && x[i] <= end);
       if (points.length === 1) element(svg, "circle", { cx: px(x[points[0]]), cy: py(y[points[0]]), r: 4, fill: ink, class: "point" });
     }

@@ -86,7 +86,8 @@ def plain_svg(text: bytes, title: str) -> str:
     for element in root.iter():
         for name in ("d", "x", "y", "transform"):
             if name in element.attrib:
-                element.set(name, re.sub(r"\d+\.\d{3,}", _rounded, element.attrib[name]))
+                shorter = re.sub(r"\d+\.\d{2,}", _rounded, element.attrib[name])
+                element.set(name, re.sub(r"\s*([MLCz])\s*", r"\1", shorter))
         for part in element.attrib.pop("style", "").split(";"):
             name, _, value = part.partition(":")
             if value and name.strip() != "font-family":
@@ -107,8 +108,8 @@ def plain_svg(text: bytes, title: str) -> str:
 
 
 def _rounded(number: re.Match[str]) -> str:
-    """A hundredth of a point is finer than any printer."""
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
+    """A tenth of a point is 0.04 mm."""
+    return f"{float(number[0]):.1f}".removesuffix(".0")
 
 
 # -------------------------------------------------------------------------------------- the kinds
