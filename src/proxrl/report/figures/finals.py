@@ -164,52 +164,20 @@ def score_against_c(findings: Findings) -> Plot | None:
     """Figure 2: the aggregate score of each c, with c = ∞ (no pull) as a level line."""
     study = findings.study
     lines: list[Line] = []
-    for agent in dict.fromkeys(one.block.series.agent for one in findings.aggregates):
-        tried = sorted(
-            (
-                one
-                for one in findings.aggregates
-                if one.block.series.agent == agent
-                and math.isfinite(one.block.series.c)
-                and set(one.block.series.varied) <= {"c"}
-            ),
-            key=lambda one: one.block.series.c,
-        )
+    iqms = {one.block.series: one.metrics["IQM"] for one in findings.aggregates}
+    for agent in dict.fromkeys(series.agent for series in iqms):
+        of_agent = [s for s in iqms if s.agent == agent and set(s.varied) <= {"c"}]
+        tried = sorted((s for s in of_agent if math.isfinite(s.c)), key=lambda s: s.c)
         if len(tried) < 2:
             continue
-        c = np.array([one.block.series.c for one in tried])
-        series = next((o.block.series for o in tried if o.block.series.main), tried[0].block.series)
-        lines.append(
-            Line(
-                agent_name(series),
-                series.colour,
-                "solid",
-                c,
-                *_columns([one.metrics["IQM"] for one in tried]),
-            )
-        )
-        plain = next(
-            (
-                o
-                for o in findings.aggregates
-                if o.block.series.agent == agent.removesuffix("-pro")
-                and o.block.series.main
-                and math.isinf(o.block.series.c)
-            ),
-            None,
-        )
-        if plain is not None:
-            ends = [plain.metrics["IQM"]] * 2
-            one = plain.block.series
-            lines.append(
-                Line(
-                    f"{one.name} (c = ∞)",
-                    one.colour,
-                    "dash",
-                    np.array([c[0], c[-1]]),
-                    *_columns(ends),
-                )
-            )
+        c = np.array([series.c for series in tried])
+        main = next((series for series in tried if series.main), tried[0])
+        values = _columns([iqms[series] for series in tried])
+        lines.append(Line(main.name.split(" (")[0], main.colour, "solid", c, *values))
+        base = agent.removesuffix("-pro")
+        for plain in (s for s in iqms if s.agent == base and s.main and math.isinf(s.c)):
+            level = _columns([iqms[plain]] * 2)
+            lines.append(Line(f"{plain.name} (c = ∞)", plain.colour, "dash", c[[0, -1]], *level))
     if not lines:
         return None
     return Plot(
@@ -223,10 +191,6 @@ def score_against_c(findings: Findings) -> Plot | None:
         f"IQM, {study.scale.unit}",
         {"log_x": True, "markers": True},
     )
-
-
-def agent_name(series: Series) -> str:
-    return series.name.split(" (")[0]
 
 
 def _interval(series: Series, one: statistics.Estimate) -> Line:
