@@ -174,7 +174,7 @@ def test_ctrl_c_in_the_demo_saves_both_runs_and_it_goes_on(tmp_path: Path) -> No
     """As a terminal does it: SIGINT to the whole foreground group."""
     words = ("demo", "--steps", "60000", "--folder", "demo")
     process = forking.start("proxrl", *words, cwd=tmp_path, start_new_session=True)
-    runs = [tmp_path / "demo" / agent for agent in ("dqn", "dqn-pro")]
+    runs = [tmp_path / "demo" / agent / "Breakout" / "seed0" for agent in ("dqn", "dqn-pro")]
     while not all((run / "metrics.jsonl").exists() and _size(run) for run in runs):
         time.sleep(0.05)
         assert process.poll() is None
@@ -191,16 +191,17 @@ def _size(run: Path) -> int:
     return (run / "metrics.jsonl").stat().st_size
 
 
-def test_the_demo_compares_draws_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_the_demo_is_a_study_that_ends_in_a_report_and_goes_on_where_it_was(tmp_path: Path) -> None:
     words = ("demo", "--steps", "4000", "--folder", "demo")
     done = forking.run("proxrl", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "target-network updates" in done.stdout
-    assert (tmp_path / "demo" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    assert "the size of DQN's" in done.stdout
+    assert "One seed at a small budget" in done.stdout
     assert "too few runs for a ranking" in done.stdout
     assert "report, open it in a browser: demo/report/index.html" in done.stdout
     assert (tmp_path / "demo" / "report" / "index.html").exists()
-    before = (tmp_path / "demo" / "dqn" / "metrics.jsonl").read_bytes()
+    metrics = tmp_path / "demo" / "dqn" / "Breakout" / "seed0" / "metrics.jsonl"
+    before = metrics.read_bytes()
     again = forking.run("proxrl", *words, cwd=tmp_path)
     assert again.returncode == 0, again.stderr
-    assert (tmp_path / "demo" / "dqn" / "metrics.jsonl").read_bytes() == before
+    assert metrics.read_bytes() == before

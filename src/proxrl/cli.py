@@ -245,8 +245,8 @@ class DemoOptions:
     """Agent steps of each run."""
     seed: int = 0
     """Seed of both runs."""
-    folder: Path = Path("runs/demo")
-    """Where the two runs and the picture go; run it again to continue."""
+    folder: Path = Path("runs/demo-session")
+    """Where the two runs and the report go; run it again to continue."""
 
 
 def demo(arguments: list[str]) -> Work:

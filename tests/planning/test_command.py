@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from proxrl.errors import UserError
-from proxrl.planning import claims
+from proxrl.paper import planning as claims
 from proxrl.planning.command import PlanOptions, check, run
 from proxrl.planning.figure import LEVELS
 
@@ -57,7 +57,8 @@ def test_theory_prints_claim_by_claim(capsys) -> None:
     printed = capsys.readouterr().out
     for claim in range(36, 48):
         assert f"C{claim}" in printed
-    assert "claims that hold: 14 of 14; wrong bounds that fail: 6 of 6" in printed
+    assert "claims that hold: 18 of 18; statements of the paper that fail as printed: 1;" in printed
+    assert "wrong bounds that fail: 6 of 6" in printed
     assert "fails, as it must" in printed
 
 
@@ -153,7 +154,8 @@ def test_help_needs_nothing_heavy() -> None:
 def test_planning_never_imports_torch() -> None:
     code = (
         "import sys\n"
-        "from proxrl.planning import claims, figure, from_gymnasium\n"
+        "from proxrl.paper import planning\n"
+        "from proxrl.planning import figure, from_gymnasium\n"
         "from_gymnasium('FrozenLake-v1')\n"
         "from proxrl.planning import accelerated, comparison\n"
         "assert 'torch' not in sys.modules"

@@ -55,6 +55,17 @@ def test_beta_one_is_the_error_of_the_first_policy(whole: Figure1) -> None:
     np.testing.assert_allclose(whole.errors[..., -1, :], policy_error(LAKE, first), atol=1e-12)
 
 
+def test_standing_still_is_not_best_at_the_noise_of_figure_1(whole: Figure1) -> None:
+    """C47's second half: some beta < 1 beats beta = 1 by two standard errors at every noise."""
+    assert (whole.standstill == -1).all()
+
+
+def test_standing_still_is_judged_by_paired_seeds() -> None:
+    assert _made_up([[3, 2, 1], [4, 3, 2]]).standstill.item() == 1
+    assert _made_up([[3, 1, 2], [4, 2, 3]]).standstill.item() == -1
+    assert _made_up([[3, 2, 2.5], [1, 2.9, 2]]).standstill.item() == 0  # within two standard errors
+
+
 def test_batches_of_seeds_change_nothing(monkeypatch) -> None:
     arguments = {"n": (2,), "betas": (0.0, 0.4), "levels": (0.1,), "seeds": 5, "iterations": 10}
     together = figure1(LAKE, **arguments).errors

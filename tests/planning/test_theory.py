@@ -5,15 +5,17 @@ import math
 import numpy as np
 import pytest
 
+from proxrl.paper.planning import ROWS, TOLERANCE, Finding, Row, check_theory
 from proxrl.planning.bregman import LpNorm, Mahalanobis, SquaredEuclidean, proximal_optimality
-from proxrl.planning.claims import ROWS, TOLERANCE, Finding, Row, check_claims
-from proxrl.planning.mdp import garnet
+from proxrl.planning.mdp import MDP, garnet
 from proxrl.planning.operators import greedy, optimal
 from proxrl.planning.pmpi import Noise, iterate
 from proxrl.planning.theory import (
     Inequality,
     expansion,
+    iterated_factor,
     lipschitz_ratio,
+    one_step_bounds,
     outside_theorem1,
     quadratic_factor,
     theorem1_factor,
@@ -190,9 +192,45 @@ def test_policy_iteration_expands_without_bound() -> None:
     assert ratios[2] > 90 * ratios[1]
 
 
+def test_the_bounds_on_d_and_s_have_opposite_slopes_by_hand() -> None:
+    """C46 on one state with reward 1, discount 1/2, v_k = 0, n = 2: b_k = -1, A = 1.5."""
+    mdp = MDP(np.ones((1, 1, 1)), np.ones((1, 1)), 0.5, "one state")
+    bounds = one_step_bounds(mdp, np.zeros(1), np.array([2.0]), 2, np.array([0.0, 0.5, 1.0]))
+    # gamma d_k + (A - 1) b_k - beta A b_k,  and  gamma^2 b_k / (1 - gamma) + beta A b_k
+    np.testing.assert_allclose(bounds.distance[:, 0], [0.5, 1.25, 2.0])
+    np.testing.assert_allclose(bounds.shift[:, 0], [-0.5, -1.25, -2.0])
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, math.inf])
+def test_the_one_step_bounds_are_those_of_theorem_2(n: float) -> None:
+    for beta in (0.0, 0.3, 1.0):
+        mdp = garnet(5, 3, 3, discount=0.9, seed=4)
+        trace = iterate(mdp, iterations=2, n=n, beta=beta, seed=1, record=True).trace
+        assert trace is not None
+        found = theorem2(mdp, trace, beta, n)
+        bounds = one_step_bounds(mdp, trace.values[1], found.d[0], n, np.array([beta]))
+        np.testing.assert_allclose(bounds.distance[0], found.distance.right()[0], atol=1e-12)
+        np.testing.assert_allclose(bounds.shift[0], found.shift.right()[1], atol=1e-12)
+
+
+def test_no_residual_satisfies_the_one_step_statement() -> None:
+    betas = np.linspace(0.0, 1.0, 5)
+    for seed in range(50):
+        mdp = garnet(4, 2, 2, discount=0.9, seed=seed)
+        values = np.random.default_rng(seed).standard_normal(4)
+        bounds = one_step_bounds(mdp, values, np.zeros(4), 1 + seed % 4, betas)
+        assert min((b - b[0]).min() for b in (bounds.distance, bounds.shift)) < -1e-6
+        np.testing.assert_allclose((bounds.distance + bounds.shift).std(axis=0), 0.0, atol=1e-12)
+
+
+def test_the_iterated_factor_is_least_at_beta_zero() -> None:
+    np.testing.assert_allclose(iterated_factor(0.5, 2, [0.0, 0.5, 1.0]), [0.25, 0.625, 1.0])
+    assert iterated_factor(0.9, math.inf, 0.0) == 0.0
+
+
 def test_every_claim_holds_and_every_control_fails() -> None:
     heard: list[int] = []
-    findings = check_claims(mdps=60, seed=3, progress=heard.append)
+    findings = check_theory(mdps=60, seed=3, progress=heard.append)
     assert heard == list(range(1, 61))
     assert len(findings) == len(ROWS)
     assert {finding.cases for finding in findings} == {60}
@@ -202,6 +240,8 @@ def test_every_claim_holds_and_every_control_fails() -> None:
             assert finding.worst >= -TOLERANCE
         if finding.row.kind == "control":
             assert finding.violations > 40, finding  # not by a lucky draw
+        if finding.row.kind == "refuted":
+            assert finding.violations == 60, finding
 
 
 def test_a_finding_counts_what_it_is_told() -> None:
@@ -234,4 +274,4 @@ def test_theorem_2_on_a_thousand_random_mdps() -> None:
 
 @pytest.mark.slow
 def test_every_claim_on_a_thousand_mdps() -> None:
-    assert all(finding.as_expected for finding in check_claims(mdps=1_000, seed=1))
+    assert all(finding.as_expected for finding in check_theory(mdps=1_000, seed=1))

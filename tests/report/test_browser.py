@@ -24,6 +24,7 @@ pytestmark = pytest.mark.skipif(
     "(apt-get install --no-install-recommends chromium)",
 )
 GAMES = ("Alien", "Amidar", "AirRaid", "Breakout", "Pong", "Qbert")
+GAMES_ON_PAGE = sorted(GAMES)
 SCREENS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
 
 
@@ -50,26 +51,34 @@ class Opened:
             viewport={"width": width, "height": 800}, color_scheme=scheme, accept_downloads=True
         )
         self.page = self.context.new_page()
+        self.file = file
         self.requests: list[str] = []
         self.errors: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda message: self.errors.append(message.text))
         self.page.goto(file.as_uri())
         self.page.wait_for_selector("html[data-ready=yes]")
 
     def show(self, selector: str) -> None:
         self.page.locator(selector).first.scroll_into_view_if_needed()
 
-    def traces(self, game: str) -> list[str]:
-        """Names of what a game's plot shows, once it is drawn."""
-        self.show(f'[data-curves="{game}"]')
-        self.page.wait_for_selector(f'[data-curves="{game}"]:not([data-stale]) .main-svg')
+    def place(self, game: str) -> str:
+        return f'[data-game="{GAMES_ON_PAGE.index(game)}"]'
+
+    def names(self, game: str) -> list[str]:
+        """Names of the series that a game's curves show, once they are drawn."""
+        self.show(self.place(game))
+        self.page.wait_for_selector(self.place(game) + "[data-drawn]")
         names: list[str] = self.page.evaluate(
-            "game => document.querySelector(`[data-curves='${game}']`).data"
-            ".filter(trace => trace.name).map(trace => trace.name)",
-            game,
+            "selector => [...document.querySelectorAll(selector)].map((one) => one.dataset.series)",
+            f"{self.place(game)} .mean",
         )
         return names
+
+    def count(self, game: str, kind: str) -> int:
+        self.names(game)
+        return int(self.page.locator(f"{self.place(game)} .{kind}").count())
 
 
 @pytest.fixture(params=SCREENS, ids=lambda screen: f"{screen[0]}-{screen[1]}")
@@ -91,15 +100,17 @@ def desktop(chromium: Any, page_file: Path) -> Iterator[Opened]:
 
 
 def test_it_opens_draws_and_fits(opened: Opened) -> None:
-    """Every figure is drawn when scrolled to, in the scheme's colours, and nothing overflows."""
+    """Figures are there at once, curves when scrolled to; nothing overflows or is refused by the
+    page's own policy (refusals are errors on the console)."""
     page = opened.page
-    assert "DQN Pro" in page.inner_text(".summary")
-    first = page.locator("[data-curves] .main-svg").count()
-    for plot in page.locator("[data-plot]").all():
-        plot.scroll_into_view_if_needed()
-        plot.locator(".main-svg").first.wait_for()
-    assert opened.traces("Qbert")
-    assert page.locator("[data-curves] .main-svg").count() > first
+    assert "DQN Pro" in page.inner_text(".summary strong")
+    assert page.locator(".plot svg").count() == 8
+    for figure in page.locator(".plot svg").all():
+        box = figure.bounding_box()
+        assert box is not None
+        assert box["width"] > 250
+        assert box["height"] > 60
+    assert opened.names("Qbert")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     light = page.evaluate(
         "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0] > 128"
@@ -107,12 +118,39 @@ def test_it_opens_draws_and_fits(opened: Opened) -> None:
     assert light == page.evaluate("matchMedia('(prefers-color-scheme: light)').matches")
 
 
+def test_figures_take_the_colours_of_the_scheme(opened: Opened) -> None:
+    """Text and background of every SVG stand out from each other as the page's do."""
+    brightness = """selector => [...document.querySelectorAll(selector)].map((one) =>
+        Math.max(...getComputedStyle(one).fill.match(/[0-9]+/g).map(Number)))"""
+    light = opened.page.evaluate("matchMedia('(prefers-color-scheme: light)').matches")
+    text = opened.page.evaluate(brightness, ".plot svg text")
+    ground = opened.page.evaluate(brightness, ".plot svg > g > g:first-child > path")
+    assert len(ground) == 8
+    assert all(value < 130 for value in (text if light else ground))
+    assert all(value > 160 for value in (ground if light else text))
+
+
+def test_no_text_of_a_figure_lies_over_another(opened: Opened) -> None:
+    """Titles, ticks and legends: no two boxes of one SVG overlap by more than their padding."""
+    clashes = opened.page.evaluate(
+        """() => [...document.querySelectorAll(".plot svg")].flatMap((svg) => {
+        const box = (one) => [one.textContent, one.getBoundingClientRect()];
+        const all = [...svg.querySelectorAll("text")].map(box);
+        return all.flatMap(([a, p], i) => all.slice(i + 1).filter(([, q]) =>
+            Math.min(p.right, q.right) - Math.max(p.left, q.left) > 2 &&
+            Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 4
+        ).map(([b]) => `${a} / ${b}`));
+        })"""
+    )
+    assert clashes == []
+
+
 def test_toggle_sort_and_search(opened: Opened) -> None:
     page = opened.page
-    assert "DQN Pro" in opened.traces("Breakout")
+    assert "DQN Pro" in opened.names("Breakout")
     page.locator("#chips").get_by_role("button", name="DQN Pro", exact=True).click()
-    assert "DQN Pro" not in opened.traces("Breakout")
-    assert "Rainbow Pro" in opened.traces("Breakout")
+    assert "DQN Pro" not in opened.names("Breakout")
+    assert "Rainbow Pro" in opened.names("Breakout")
 
     head = page.locator("#games-table th", has_text="DQN Pro gain").get_by_role("button")
     head.click()
@@ -150,38 +188,74 @@ def gain_of(opened: Opened) -> Any:
 
 def test_metrics_bands_and_single_runs(desktop: Opened) -> None:
     page = desktop.page
-    count = "document.querySelector(\"[data-curves='Pong']\").data.length"
-    desktop.traces("Pong")
-    assert page.evaluate(count) == 4 * 2 + 4  # lines and bands of four series, four baselines
+    kinds = ("mean", "band", "run")
+    assert [desktop.count("Pong", kind) for kind in kinds] == [8, 4, 0]  # four have no bands
     page.uncheck("#bands")
-    assert page.evaluate(count) == 4 + 4
+    assert [desktop.count("Pong", kind) for kind in kinds] == [8, 0, 0]
     page.check("#every")
-    assert page.evaluate(count) == 4 * (1 + 2) + 4
+    assert [desktop.count("Pong", kind) for kind in kinds] == [8, 0, 8]  # two seeds each
     page.select_option("#metric", "sync_distance")
-    assert page.evaluate(count) == 4
+    assert [desktop.count("Pong", kind) for kind in kinds] == [4, 0, 0]
     page.select_option("#metric", "scaled")
-    last = page.evaluate("document.querySelector(\"[data-curves='Pong']\").layout.yaxis.range[1]")
-    assert last < 10  # human-normalised, no longer game points
+    assert highest(desktop, "Qbert") < 30  # human-normalised
+    page.select_option("#metric", "eval_return")
+    assert highest(desktop, "Qbert") > 1000  # game points
+
+
+def highest(opened: Opened, game: str) -> float:
+    """The largest tick of the y axis."""
+    opened.names(game)
+    ticks = opened.page.locator(opened.place(game) + " .tick[text-anchor=end]").all_text_contents()
+    return max(float(tick.replace(",", "").replace("−", "-").replace("k", "e3")) for tick in ticks)
+
+
+def test_what_is_drawn_is_what_was_recorded(desktop: Opened) -> None:
+    """The packed curves come back to a thousandth of their range; hovering shows them."""
+    desktop.names("Pong")
+    row = next(
+        line.split(",")
+        for line in (desktop.file.parent / "figures" / "learning_curves.csv")
+        .read_text()
+        .split("\n")
+        if line.startswith("Pong,DQN Pro,8e+06,")
+    )
+    svg = desktop.page.locator(desktop.place("Pong") + " svg")
+    box = svg.bounding_box()
+    svg.hover(position={"x": box["width"] - 12, "y": 60})
+    said = desktop.page.inner_text(desktop.place("Pong") + " .hover")
+    value = float(said.split("DQN Pro: ")[1].split(" ")[0].replace("−", "-"))
+    assert said.startswith("8M emulator frames")
+    assert value == pytest.approx(float(row[3]), rel=0.01)
+
+
+def test_a_run_with_one_evaluation_is_a_point(chromium: Any, tmp_path: Path) -> None:
+    write_study(tmp_path / "s", ("Breakout",), ("dqn",), range(1), steps=100_000, period=100_000)
+    page = make_report(tmp_path / "s", resamples=20)[0]
+    view = Opened(chromium, page, 390, "light")
+    view.page.wait_for_selector("[data-game][data-drawn]")
+    assert view.page.locator("[data-game] .point").count() == 1
+    svg = (page.parent / "figures" / "learning_curves.svg").read_text()
+    assert "<use " in svg.split("DQN")[0]  # a marker within the axes
+    view.context.close()
 
 
 def test_figures_give_their_data(desktop: Opened) -> None:
-    for name, columns in (("aggregates", 6), ("learning_curves", 6)):
-        with desktop.page.expect_download() as download:
-            desktop.page.click(f"[data-csv={name}]")
-        text = Path(download.value.path()).read_text()
-        assert download.value.suggested_filename == f"{name}.csv"
+    for name in ("aggregates", "learning_curves"):
+        link = desktop.page.locator(f'a[href="figures/{name}.csv"]')
+        assert link.count() == 1
+        text = (desktop.file.parent / link.get_attribute("href")).read_text()
         rows = [line.split(",") for line in text.splitlines()]
         assert rows[0] == ["panel", "series", "x", "y", "low", "high"]
         assert len(rows) > 10
-        assert all(len(row) >= columns for row in rows)
+        assert all(len(row) >= 6 for row in rows)
 
 
 def test_the_scheme_can_change_while_the_page_is_open(desktop: Opened) -> None:
-    desktop.traces("Pong")
-    ink = "document.querySelector(\"[data-curves='Pong']\").layout.font.color"
-    before = desktop.page.evaluate(ink)
+    desktop.names("Pong")
+    first = desktop.place("Pong") + " .mean"
+    assert desktop.page.locator(first).first.get_attribute("stroke") == "#2b6cb0"
     desktop.page.emulate_media(color_scheme="dark")
-    desktop.page.wait_for_function(f"{ink} !== '{before}'")
+    desktop.page.wait_for_selector(f'{first}[stroke="#6cb2f5"]')
 
 
 def test_tables_that_are_long_can_be_searched(desktop: Opened) -> None:

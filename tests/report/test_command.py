@@ -10,10 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from proxrl import cli
 from proxrl.report.command import make_report
+from proxrl.report.page import ALPHABET, _packed
 from tests.report.synthetic import preset, write_run, write_study
 
 GAMES = ("Alien", "AirRaid", "Breakout", "Pong", "Qbert")
@@ -50,14 +52,15 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def test_every_figure_twice_one_page_and_the_scores(written: Path) -> None:
+def test_every_figure_as_png_svg_and_csv_one_page_and_the_scores(written: Path) -> None:
     figures = {path.name for path in (written / "figures").iterdir()}
     names = {
         *("aggregates", "median_curve", "gain_dqn-pro", "gain_rainbow-pro", "improvement"),
         *("profiles", "sync_distances", "sync_ratio", "learning_curves"),
     }
-    assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+    assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg", "csv")}
     assert sorted(path.name for path in written.iterdir()) == [
+        ".proxrl-report.json",
         "figures",
         "index.html",
         "scores.csv",
@@ -108,9 +111,12 @@ def test_scores_csv_has_every_run_and_its_protocol(written: Path) -> None:
 
 def test_the_page_stands_alone_and_shows_what_is_wrong(written: Path) -> None:
     page = (written / "index.html").read_text()
-    own = page.split("<script>", 1)[0]
+    own = page
     assert 'src="' not in own
-    assert "http" not in own.replace("http-equiv", "")
+    for name in ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink", "http-equiv"):
+        own = own.replace(name, "")  # names of XML's, not addresses
+    assert "http" not in own
+    assert len(page) < 1_000_000
     assert "the disk is full &lt;here&gt; &amp; there" in own
     assert "metrics.jsonl line 21: not valid JSON" in own
     assert "no such run, though its neighbours exist" in own
@@ -119,13 +125,38 @@ def test_the_page_stands_alone_and_shows_what_is_wrong(written: Path) -> None:
     assert "training returns, batch 32, up to 200M frames" in own
     assert own.count("<tr><td>C") == 66
     assert str(written) not in page
-    data = json.loads(own.split('id="data">', 1)[1].split("</script>", 1)[0].replace("<\\/", "</"))
-    assert {one["name"] for one in data["baselines"]} == {
+    data = json.loads(own.split('id="data">', 1)[1].split("</script>", 1)[0])
+    assert [one["name"] for one in data["series"]] == [
+        *("DQN", "DQN Pro", "Rainbow", "Rainbow Pro"),
         *("Dopamine DQN (legacy)", "Dopamine DQN (JAX, Adam)"),
         *("Dopamine Rainbow (legacy)", "Dopamine Rainbow (JAX)"),
-    }
+    ]
     assert all(len(one["games"]) == 5 for one in data["series"])
-    assert len(data["axis"]["x"]) == 20
+    assert len(data["x"]) == 20
+
+
+def test_the_page_and_the_file_hold_the_same_figure(written: Path) -> None:
+    page = (written / "index.html").read_text()
+    for path in (written / "figures").glob("*.svg"):
+        assert (path.read_text() in page) == (path.stem != "learning_curves"), path
+        assert "style=" not in path.read_text()
+
+
+def test_curves_are_packed_to_a_thousandth_of_their_range() -> None:
+    values = np.array([3.0, np.nan, -1.0, 7.25, 0.5])
+    low, high, text = _packed(values)
+    assert (low, high, text[2:4]) == (-1.0, 7.25, "  ")
+    codes = [64 * ALPHABET.find(text[at]) + ALPHABET.find(text[at + 1]) for at in (0, 4, 6, 8)]
+    back = [low + (high - low) * code / 4095 for code in codes]
+    np.testing.assert_allclose(back, values[[0, 2, 3, 4]], atol=8.25 / 4095)
+
+
+def test_claims_are_shown_for_atari_alone(tmp_path: Path) -> None:
+    cartpole(tmp_path)
+    make_report(tmp_path, resamples=20)
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "Not checked: the paper’s claims are about Atari" in page
+    assert "<tr><td>C" not in page
 
 
 def test_figures_of_an_earlier_report_do_not_stay(tmp_path: Path) -> None:
@@ -139,6 +170,75 @@ def test_figures_of_an_earlier_report_do_not_stay(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "dqn")
     make_report(tmp_path, resamples=20)
     assert not (tmp_path / "report" / "figures" / "improvement.png").exists()
+
+
+@pytest.mark.parametrize("name", ["index.html", "scores.csv", "figures/learning_curves.svg"])
+def test_a_file_of_someone_else_is_refused(name: str, tmp_path: Path, capsys) -> None:
+    cartpole(tmp_path / "runs")
+    out = tmp_path / "site"
+    (out / "figures").mkdir(parents=True)
+    (out / name).write_text("mine")
+    (out / "figures" / "photo.png").write_bytes(b"mine too")
+    before = digests(out)
+    code, _, err = run_cli(capsys, str(tmp_path / "runs"), "--out", str(out))
+    assert code == 2
+    assert f"{out / name} exists and was not made by proxrl report" in err
+    assert "\n" not in err
+    assert digests(out) == before
+
+
+def test_only_what_the_manifest_names_is_removed(tmp_path: Path) -> None:
+    runs, out = tmp_path / "runs", tmp_path / "site"
+    for agent in ("dqn", "dqn-pro"):
+        config = preset(agent, "CartPole-v1", {"evaluation.period_steps": 1000}, steps=3000)
+        write_run(runs / agent, config, lambda step: [step / 100, 5.0])
+    make_report(runs, out, resamples=20)
+    (out / "figures" / "photo.png").write_bytes(b"mine")
+    (out / "figures" / "improvement.svg").write_text("changed by hand")
+    (out / "notes.txt").write_text("mine")
+    shutil.rmtree(runs / "dqn")
+    make_report(runs, out, resamples=20)
+    left = {path.name for path in (out / "figures").iterdir()}
+    assert {"photo.png", "improvement.svg", "learning_curves.svg"} <= left
+    assert not {"improvement.png", "improvement.csv"} & left
+    assert (out / "notes.txt").exists()
+
+
+def test_a_manifest_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
+    cartpole(tmp_path / "runs")
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    out = tmp_path / "site"
+    out.mkdir()
+    digest = hashlib.sha256(b"mine").hexdigest()
+    names = {"../victim": digest, "figures/../../victim": digest, str(victim): digest}
+    (out / ".proxrl-report.json").write_text(json.dumps(names))
+    make_report(tmp_path / "runs", out, resamples=20)
+    assert victim.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["report", "report/figures"])
+def test_links_in_a_folder_of_someone_else_are_not_followed(name: str, tmp_path: Path, capsys):
+    cartpole(tmp_path / "runs")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    link = tmp_path / "runs" / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    code, _, err = run_cli(capsys, str(tmp_path / "runs"), "--resamples", "20")
+    assert code == 2
+    assert "is a symbolic link" in err
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_report_of_the_version_without_manifests_is_overwritten(tmp_path: Path) -> None:
+    cartpole(tmp_path)
+    (tmp_path / "report" / "figures").mkdir(parents=True)
+    old = '<style></style><p class="kicker">proxrl report</p>'
+    (tmp_path / "report" / "index.html").write_text(old)
+    (tmp_path / "report" / "scores.csv").write_text("old")
+    make_report(tmp_path, resamples=20)
+    assert "Content-Security-Policy" in (tmp_path / "report" / "index.html").read_text()
 
 
 # --------------------------------------------------------------------------------- the command line
@@ -168,8 +268,8 @@ def test_a_corrupt_run_is_a_warning(runs: Path, tmp_path: Path, capsys) -> None:
         (lambda root: None, [], "holds no runs"),
         (lambda root: (root / "config.json").write_text('{"layers": 3}'), [], "holds no runs"),
         (lambda root: root.rmdir(), [], "does not exist"),
-        (lambda root: None, ["--steps", "0"], "--steps 0 cannot be"),
-        (lambda root: None, ["--resamples", "0"], "--resamples 0 cannot be"),
+        (lambda root: None, ["--steps", "0"], "invalid --steps 0: must be at least 1"),
+        (lambda root: None, ["--resamples", "0"], "invalid --resamples 0: must be"),
         (lambda root: None, ["--baselines", "atari"], "dopamine"),
         (lambda root: cartpole(root), ["--baselines", "dopamine"], "is for Atari"),
         (lambda root: cartpole(root), ["--steps", "10"], "no run has an evaluation by then"),
@@ -222,7 +322,7 @@ def test_no_torch_for_a_report_and_nothing_heavy_for_help(tmp_path: Path) -> Non
     code = (
         "import sys, proxrl.cli as c\n"
         "c.main(['--help'])\n"
-        "heavy = {'plotly', 'matplotlib', 'msgspec', 'numpy'} & set(sys.modules)\n"
+        "heavy = {'jinja2', 'matplotlib', 'msgspec', 'numpy'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         f"c.main(['report', {str(tmp_path)!r}])\n"
         "assert 'torch' not in sys.modules\n"

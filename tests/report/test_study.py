@@ -9,8 +9,8 @@ import pytest
 
 from proxrl.errors import UserError
 from proxrl.report.baselines import load
-from proxrl.report.curve_plots import median_curve
-from proxrl.report.figures import gain_limits, gain_ticks
+from proxrl.report.figures.curves import median_curve
+from proxrl.report.figures.drawing import gain_limits, gain_ticks
 from proxrl.report.findings import examine
 from proxrl.report.runs import Run, read_runs
 from proxrl.report.series import group
@@ -325,8 +325,9 @@ def test_the_axis_of_gains_fits_the_gains() -> None:
     low, high = gain_limits(values)
     assert -0.7 < low < -0.4
     assert 1.2 < high < 2.0
-    assert gain_ticks(values) == [-0.5, -0.2, -0.1, 0.0, 0.1, 0.2, 0.5, 1.0]
-    assert gain_ticks(np.array([0.01, 60.0])) == [0.0, 0.1, 1.0, 10.0]
+    assert gain_ticks(values) == [-0.5, -0.1, 0.0, 0.1, 0.5]
+    assert gain_ticks(np.array([0.01, 60.0])) == [0.0, 0.2, 1.0, 5.0, 20.0]
+    assert gain_ticks(np.array([0.012, 0.02])) == [0.0, 0.005, 0.01, 0.02]
 
 
 def test_nothing_finished_says_where_to_compare(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from rich.table import Table
 from proxrl.errors import UserError
 
 if TYPE_CHECKING:
-    from proxrl.planning.claims import Finding
+    from proxrl.paper.planning import Finding
     from proxrl.planning.comparison import Comparison, Problem
     from proxrl.planning.figure import Figure1
     from proxrl.planning.mdp import MDP
@@ -201,14 +201,14 @@ def _computed(options: PlanOptions, advance: Callable[[int, int], None]) -> "Fig
 
 
 def _theory(options: PlanOptions, console: Console) -> None:
-    from proxrl.planning.claims import check_claims
+    from proxrl.paper.planning import check_theory
 
     if options.mdps < 1:
         raise UserError(f"mdps must be at least 1, got {options.mdps}")
     if options.seed < 0:
         raise UserError(f"seed must not be negative, got {options.seed}")
     with _progress("random MDPs") as advance:
-        findings = check_claims(
+        findings = check_theory(
             options.mdps, options.seed, lambda done: advance(done, options.mdps)
         )
     verdicts = [finding for finding in findings if finding.row.kind != "outside"]
@@ -217,10 +217,11 @@ def _theory(options: PlanOptions, console: Console) -> None:
     console.print(_outside_table(outside))
     kinds = {
         kind: [finding.as_expected for finding in findings if finding.row.kind == kind]
-        for kind in ("claim", "control", "direction")
+        for kind in ("claim", "refuted", "control", "direction")
     }
     console.print(
         f"claims that hold: {sum(kinds['claim'])} of {len(kinds['claim'])}; "
+        f"statements of the paper that fail as printed: {sum(kinds['refuted'])}; "
         f"wrong bounds that fail: {sum(kinds['control'])} of {len(kinds['control'])}; "
         f"directions, with the share of cases in which they are true: {len(kinds['direction'])}",
         highlight=False,
@@ -257,6 +258,8 @@ def _best_table(result: "Figure1") -> Table:
     for column in columns:
         table.add_column(column, justify="right")
     table.add_column("U-shape")
+    table.add_column("β = 1 best")
+    standstill = {1: "yes", 0: "undecided", -1: "no"}
     for panel, n in enumerate(result.n):
         for level, noise in enumerate(result.levels):
             cells = [
@@ -269,6 +272,7 @@ def _best_table(result: "Figure1") -> Table:
                 f"{result.betas[result.best[panel, level]]:.3g}",
                 *cells,
                 "yes" if result.is_u_shaped[panel, level] else "no",
+                standstill[int(result.standstill[panel, level])],
                 end_section=level == len(result.levels) - 1,
             )
     return table

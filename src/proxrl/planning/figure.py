@@ -83,6 +83,19 @@ class Figure1:
         doubt = np.nan_to_num(standard_error(gains))
         return np.asarray((gains.mean(axis=-1) > np.maximum(2.0 * doubt, TIE)).all(axis=-1))
 
+    @cached_property
+    def standstill(self) -> Array:
+        """Claim C47, [n, levels]: 1 where beta = 1 beats every other beta of the grid by more than
+        two standard errors of the paired difference, -1 where another beta beats it by as much, 0
+        where neither is the case; -1 as well if the grid lacks beta = 1."""
+        if self.betas[-1] != 1.0:
+            return np.full(self.mean.shape[:2], -1)
+        gains = self.errors[:, :, :-1] - self.errors[:, :, -1:]  # [n, levels, betas - 1, seeds]
+        margin = np.maximum(2.0 * np.nan_to_num(standard_error(gains)), TIE)
+        ahead = (gains.mean(axis=-1) > margin).all(axis=-1)
+        behind = (gains.mean(axis=-1) < -margin).any(axis=-1)
+        return np.asarray(ahead.astype(int) - behind)
+
 
 def figure1(
     mdp: MDP,

@@ -29,6 +29,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from proxrl.planning.bregman import Divergence, mix, proximal_optimality
 from proxrl.planning.mdp import MDP
@@ -168,6 +169,51 @@ def theorem2(mdp: MDP, trace: Trace, beta: float, n: float) -> Theorem2:
         shift=Inequality(s, {"b": solved}, is_equality=True),
         split=Inequality(best.values - policy_values, {"d": d, "s": s}, is_equality=True),
     )
+
+
+@dataclass(frozen=True)
+class OneStepBounds:
+    """Theorem 2's bounds on d_{k+1} and s_{k+1} without noise, at given b_k and d_k (C46)."""
+
+    distance: Array  # [betas, states]
+    shift: Array  # [betas, states]
+
+
+def one_step_bounds(
+    mdp: MDP, values: Array, distance: Array, n: float, betas: Array
+) -> OneStepBounds:
+    """Both right sides against beta, at v_k = `values` and d_k = `distance`.
+
+    With A = sum_{j=0}^{n-1} (gamma P)^j = (I - (gamma P)^n)(I - gamma P)^{-1}, P = P^{pi_{k+1}}:
+
+        bound on d_{k+1} = gamma P* d_k + (A - I) b_k           - beta A b_k
+        bound on s_{k+1} = (gamma P)^n (I - gamma P)^{-1} b_k   + beta A b_k
+
+    The slopes in beta are opposite, so the bound on the loss d_{k+1} + s_{k+1} does not depend on
+    beta (pi_{k+1} is chosen before beta acts). A is invertible: unless b_k = 0, in each state with
+    A b_k != 0 one of the two bounds is least at beta = 1. "Both are least at beta = 0" (Section 3)
+    therefore holds for no b_k != 0. What is true needs several iterations: see `iterated_factor`.
+    """
+    policy = greedy(mdp, values)
+    step = _discounted(mdp, policy)
+    b = values - bellman(mdp, policy, values)
+    rows = np.asarray(betas)[:, None]
+    kept = distance @ _discounted(mdp, optimal(mdp).policy).T
+    partial = _partial_sum(step, n, b)
+    carried = (1.0 - rows) * (_power(step, n) @ b) + rows * b
+    return OneStepBounds(kept - rows * b + (1.0 - rows) * partial, carried @ _resolvent(step).T)
+
+
+def iterated_factor(discount: float, n: float, betas: npt.ArrayLike) -> Array:
+    """rho = (1 - beta) gamma^n + beta, least at beta = 0: the sup norm of the matrix that carries
+    b_{k-1} to b_k.
+
+    Without noise max(b_k, 0) <= rho^k max b_0 for every n. For n = 1 the operator contracts by rho,
+    so that ||d_k|| <= rho^k ||v* - v_0|| and ||s_k|| <= rho^k ||b_0|| / (1 - gamma): over k
+    iterations these bounds are all least at beta = 0.
+    """
+    betas = np.asarray(betas)
+    return np.asarray((1.0 - betas) * discount**n + betas)
 
 
 @dataclass(frozen=True)

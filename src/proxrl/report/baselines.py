@@ -42,11 +42,6 @@ class Baseline:
     seeds: Array  # [games, iterations]
 
     @property
-    def standard_error(self) -> Array:
-        """Of the mean over seeds, [games, iterations]."""
-        return self.standard_deviation / np.sqrt(self.seeds)
-
-    @property
     def steps(self) -> Array:
         """Agent steps at the end of each iteration."""
         return np.arange(1, self.mean.shape[1] + 1) * ITERATION_STEPS

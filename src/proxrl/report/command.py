@@ -1,7 +1,9 @@
 """`proxrl report`: run folders in, one page, figures and scores.csv out."""
 
+import hashlib
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -10,11 +12,13 @@ import tyro
 
 from proxrl.errors import UserError
 
+MANIFEST = ".proxrl-report.json"  # files of ours -> SHA-256
+
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Report on a folder of runs: one page that opens without a network, every figure as PNG and
-    SVG, and scores.csv. Reads files only; runs of different protocols are refused."""
+    """Report on a folder of runs: one page that opens without a network, every figure as PNG, SVG
+    and CSV, and scores.csv. Reads files only; runs of different protocols are refused."""
 
     folder: tyro.conf.Positional[Path]
     """Folder with runs, at any depth; a study's folder gives the page its title."""
@@ -39,21 +43,24 @@ def make_report(
     """Write the report; the page's path and its summary. `say` hears warnings."""
     for name, value in (("steps", steps), ("resamples", resamples)):
         if value is not None and value < 1:
-            raise UserError(f"--{name} {value} cannot be: it must be at least 1")
+            raise UserError(f"invalid --{name} {value}: must be at least 1")
 
-    from proxrl.report import figures, page, plots, tables
+    from proxrl.paper.training import check_runs
+    from proxrl.report import page, tables
     from proxrl.report.baselines import beside
-    from proxrl.report.claims import check_claims
-    from proxrl.report.curve_plots import learning_curves
+    from proxrl.report.figures import all_figures, render
     from proxrl.report.findings import examine
     from proxrl.report.runs import read_runs
     from proxrl.report.study import gather
-    from proxrl.report.training import rows, write_training_returns
+    from proxrl.report.training import rows, training_returns_csv
     from proxrl.report.words import summary
     from proxrl.runs.study_file import read_about
 
     runs = read_runs(folder)
-    out = folder / "report" if out is None else out
+    if out is None:
+        out = folder / "report"
+        if out.is_symlink():  # of a folder that someone else made: it may lead anywhere
+            raise UserError(f"{out} is a symbolic link: name the folder to write to with --out")
     _require_writable(out)
     for run in runs:
         if run.status in ("corrupt", "duplicate"):
@@ -61,33 +68,90 @@ def make_report(
     study = gather(folder.resolve().name, runs, steps, read_about(folder, say))
     published = beside(study) if baselines else ()
     findings = examine(study, resamples)
-    drawn = plots.all_plots(findings, published)
-    curves = learning_curves(study, published)
+    drawn = list(render(all_figures(findings, published)))
     options = [
         *(["--baselines", baselines] if baselines else []),
         *(["--steps", str(steps)] if steps else []),
         *(["--resamples", str(resamples)] if resamples != 10_000 else []),
     ]
     command = " ".join(["proxrl report", study.name, *options])
-    text = page.render(findings, drawn, curves, check_claims(findings), published, command)
+    files = {"scores.csv": tables.scores_csv(study).encode()}
+    if training := list(rows(study, published)):
+        files["training_returns.csv"] = training_returns_csv(training).encode()
+    for one in drawn:
+        files[f"figures/{one.plot.id}.png"] = one.png
+        files[f"figures/{one.plot.id}.svg"] = one.svg.encode()
+        files[f"figures/{one.plot.id}.csv"] = one.plot.csv().encode()
+    text = page.render(findings, drawn, check_runs(findings), published, command)
+    files["index.html"] = text.encode()
+    write_files(out, files)
+    return out / "index.html", summary(findings)
+
+
+def write_files(out: Path, files: dict[str, bytes]) -> None:
+    """Write the files and the manifest, and remove what an earlier report left and this one does
+    not write. A file that is not ours is never overwritten or removed."""
+    if (out / "figures").is_symlink():
+        raise UserError(f"{out / 'figures'} is a symbolic link: choose another --out")
+    ours = _manifest(out) or _before_manifests(out, files)
+    for name in files:
+        if name not in ours and os.path.lexists(out / name):
+            raise UserError(
+                f"{out / name} exists and was not made by proxrl report: choose another --out, or "
+                "move it"
+            )
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     try:
-        figures.save_all([*drawn, curves], out / "figures")
-        tables.write_scores(study, out / "scores.csv")
-        if training := list(rows(study, published)):
-            write_training_returns(training, out / "training_returns.csv")
-        unfinished = out / "index.html.writing"
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, out / "index.html")
+        (out / "figures").mkdir(parents=True, exist_ok=True)
+        _replace(out / MANIFEST, json.dumps({**ours, **digests}, indent=1).encode())  # before them
+        for name, content in files.items():
+            _replace(out / name, content)
+        for name in ours.keys() - files.keys():
+            path = out / name
+            # changed since: no longer ours
+            if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == ours[name]:
+                path.unlink()
+        _replace(out / MANIFEST, json.dumps(digests, indent=1).encode())
     except OSError as error:
         raise UserError(f"cannot write to {out}: {error.strerror or error}") from None
-    return out / "index.html", summary(findings)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f"{path.name}.writing")
+    unfinished.write_bytes(content)
+    os.replace(unfinished, path)
+
+
+def _manifest(out: Path) -> dict[str, str]:
+    """What an earlier report wrote here; names that lead out of the folder do not count."""
+    try:
+        found = json.loads((out / MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {
+        name: str(digest)
+        for name, digest in found.items()
+        if name in ("index.html", "scores.csv")
+        or (name.startswith("figures/") and "/" not in name[8:] and name[8:] not in ("", "..", "."))
+    }
+
+
+def _before_manifests(out: Path, files: Iterable[str]) -> dict[str, str]:
+    """A report of proxrl 0.1 had no manifest: its page tells, and its files may be overwritten."""
+    try:
+        with (out / "index.html").open("rb") as file:
+            is_ours = b'<p class="kicker">proxrl report</p>' in file.read(2**16)
+    except OSError:
+        return {}
+    return dict.fromkeys(files, "") if is_ours else {}
 
 
 def _require_writable(out: Path) -> None:
     """Before the work begins."""
-    try:
-        (out / "figures").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot write to {out}: {error.strerror or error}") from None
-    if not os.access(out, os.W_OK | os.X_OK) or not os.access(out / "figures", os.W_OK | os.X_OK):
+    existing = next(one for one in (out, *out.parents) if one.exists())
+    if not existing.is_dir():
+        raise UserError(f"cannot write to {out}: Not a directory")
+    if not os.access(existing, os.W_OK | os.X_OK):
         raise UserError(f"cannot write to {out}: Permission denied")

@@ -92,6 +92,7 @@ class Findings:
     aggregates: tuple[Aggregate, ...]
     comparisons: tuple[Comparison, ...]
     main_comparisons: tuple[Comparison, ...]  # with the pull against without; else any two agents
+    resamples: int
 
     @property
     def pulls(self) -> tuple[Comparison, ...]:
@@ -103,12 +104,13 @@ def examine(study: Study, resamples: int = RESAMPLES) -> Findings:
     """All statistics; the same study and number of resamples give the same numbers."""
     aggregates = (_aggregate(study, block, resamples) for block in study.blocks)
     pairs, main = _pairs(study)
-    compared = [(pair in main, _compare(study, *pair, resamples)) for pair in pairs]
+    compared = [(pair in main, compare(study, *pair, resamples)) for pair in pairs]
     return Findings(
         study,
         tuple(one for one in aggregates if one is not None),
         tuple(one for _, one in compared if one is not None),
         tuple(one for is_main, one in compared if is_main and one is not None),
+        resamples,
     )
 
 
@@ -163,7 +165,8 @@ def _pairs(study: Study) -> tuple[list[tuple[Block, Block]], list[tuple[Block, B
     return pairs, main
 
 
-def _compare(study: Study, pro: Block, base: Block, resamples: int) -> Comparison | None:
+def compare(study: Study, pro: Block, base: Block, resamples: int) -> Comparison | None:
+    """`pro` against `base`; None if they have no game in common."""
     both = ~np.isnan(pro.mean_final) & ~np.isnan(base.mean_final)
     common = np.flatnonzero(both)
     if not len(common):

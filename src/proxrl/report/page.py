@@ -1,218 +1,214 @@
 """The page: one HTML file with everything in it, that opens from disk without a network.
 
-Tables are written here and readable without scripts; figures are drawn by assets/page.js with
-plotly.js, both inlined, when they are scrolled to. The same study gives the same bytes.
+Tables and figures (the SVGs of figures/) need no scripts; the curves of every game are drawn by
+assets/page.js from the JSON in the page. Names come from run folders that others may have
+written: Jinja2 escapes them, once, and a Content-Security-Policy allows the page's own script and
+style sheet, by hash, and nothing else. The same study gives the same bytes.
 """
 
+import base64
+import hashlib
 import json
 import math
-import re
 from collections.abc import Sequence
-from importlib import resources
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
+import jinja2
 import numpy as np
+from markupsafe import Markup, escape
 
 from proxrl import __version__
 from proxrl.report import html_tables as tables
 from proxrl.report.baselines import Baseline
-from proxrl.report.claims import Claim
+from proxrl.report.figures import Drawn
+from proxrl.report.figures.drawing import INK, MUTED, PAPER, RULE
 from proxrl.report.findings import Findings
-from proxrl.report.html_tables import escaped, marked
-from proxrl.report.plot import Plot
 from proxrl.report.statistics import nanmean, standard_error
 from proxrl.report.study import Study
-from proxrl.report.words import coverage, figures, lead, method, summary, title
+from proxrl.report.words import coverage, figures, lead, method, title, verdicts
 from proxrl.types import Array
 
-DIGITS = 4  # significant, in embedded curves
+if TYPE_CHECKING:
+    from proxrl.paper.training import Claim
+
+FEW_GAMES = 8  # up to so many, every game's curves come first
+MOST_VALUES = 150_000  # in the page's JSON; beyond, it has every n-th point
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+METRICS = ("eval_return", "sync_distance", "value_distance")
 
 
 def render(
     findings: Findings,
-    plots: Sequence[Plot],
-    curves: Plot,
-    claims: Sequence[Claim],
+    drawn: Sequence[Drawn],
+    claims: Sequence["Claim"],
     baselines: Sequence[Baseline],
     command: str,
 ) -> str:
     """The whole file."""
-    from plotly.offline import get_plotlyjs
-
     study = findings.study
-    parts = {
-        "title": escaped(_tab(study)),
-        "heading": _heading(study),
-        "lead": escaped(lead(study)),
-        "method": escaped(method(study)),
-        "summary": "".join(f"<p>{marked(line)}</p>" for line in summary(findings)),
-        "notes": "".join(f"<li>{marked(line)}</li>" for line in coverage(findings)),
-        "navigation": _navigation(plots),
-        "aggregates": tables.aggregate_table(findings, baselines)
-        + tables.training_table(study, baselines),
-        "figures": "".join(_figure(plot, command) for plot in plots),
-        "games": tables.games_table(findings),
-        "cards": _cards(study, curves, command),
-        "claims": tables.claims_table(claims),
-        "counts": escaped(tables.claim_counts(claims)),
-        "protocol": tables.protocol_table(study),
-        "series": tables.series_table(study),
-        "runs": tables.runs_table(study),
-        "command": escaped(command),
-        "version": escaped(__version__),
-        "css": _asset("page.css"),
-        "data": _json(_data(study, plots, baselines)),
-        "plotly": get_plotlyjs().replace("</script", "<\\/script"),
-        "js": _asset("page.js"),
-    }
-    page = _asset("page.html")
-    for name, content in parts.items():
-        before, after = page.split("{{" + name + "}}", 1)
-        page = before + content + after
-    return page
+    style = Markup(_asset("page.css") + _dark_colours(study, baselines))
+    script = Markup(_asset("page.js"))
+    counts = [one.verdict for one in claims]
+    curves = next(one.plot for one in drawn if one.plot.id == "learning_curves")
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            policy=(
+                f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+                "img-src data:; base-uri 'none'; form-action 'none'"
+            ),
+            style=style,
+            script=script,
+            data=Markup(_json(_data(study, baselines))),
+            tab=" · ".join(filter(None, (study.about.title, figures(study), study.name))),
+            heading=title(study),
+            paper=figures(study),
+            lead=lead(study),
+            verdicts=[(head, text[:1].upper() + text[1:]) for head, text in verdicts(findings)],
+            notes=[method(study), *coverage(findings)],
+            curves=curves,
+            games=study.games,
+            few=len(study.games) <= FEW_GAMES,
+            figures=[(one.plot, Markup(one.svg)) for one in drawn if one.plot is not curves],
+            aggregates=tables.aggregate_table(findings, baselines),
+            training=tables.training_table(study, baselines),
+            training_caption=tables.training_caption(study),
+            games_table=tables.games_table(findings),
+            claims=tables.claims_table(claims) if claims else None,
+            counts=", ".join(f"{counts.count(one)} {one}" for one in dict.fromkeys(counts)),
+            protocol=tables.protocol_table(study),
+            series=tables.series_table(study),
+            runs=tables.runs_table(study),
+            command=command,
+            version=__version__,
+        )
+    )
 
 
-def _tab(study: Study) -> str:
-    """With the folder's name, which tells the scales of a study apart."""
-    named = [study.about.title, figures(study), study.name]
-    return " · ".join([part for part in named if part] + ["proxrl report"])
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("proxrl.report", "assets"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["code"] = _code
+    return environment
 
 
-def _heading(study: Study) -> str:
-    heading = f"<h1>{escaped(title(study))}</h1>"
-    if named := figures(study):
-        heading += f'<p class="paper">Corresponds to {escaped(named)} of the paper</p>'
-    return heading
+def _code(text: str) -> Markup:
+    """Escaped, with `code` as code."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a backtick without its partner is itself
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part)
+        for at, part in enumerate(parts)
+    )
 
 
-# ------------------------------------------------------------------------------------ what is drawn
+def _asset(name: str) -> str:
+    loader = _environment().loader
+    assert loader is not None
+    return loader.get_source(_environment(), name)[0]
 
 
-def _data(study: Study, plots: Sequence[Plot], baselines: Sequence[Baseline]) -> dict[str, Any]:
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+def _dark_colours(study: Study, baselines: Sequence[Baseline]) -> str:
+    """Rules that turn the figures' colours into those of a dark screen."""
+    pairs = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--card)"}
+    pairs |= {block.series.colour: block.series.dark for block in study.blocks}
+    pairs |= {one.colour: one.dark for one in baselines}
+    rules = "".join(
+        f'.plot [{what}="{light}"]{{{what}:{dark}}}'
+        for light, dark in pairs.items()
+        for what in ("fill", "stroke")
+    )
+    return f"@media (prefers-color-scheme:dark){{{rules}}}\n"
+
+
+# ------------------------------------------------------------------------ the curves of every game
+
+
+def _data(study: Study, baselines: Sequence[Baseline]) -> dict[str, Any]:
+    """What page.js draws: for each game and series the runs' returns, and mean and standard error
+    of every metric, packed."""
     frames = study.frame_skip if study.in_frames else 1
+    values = len(study.runs) * study.points.size * (1 + 6 / max(len(study.seeds), 1))
+    thin = slice(None, None, -math.ceil(values / MOST_VALUES))  # the last point always stays
+    scaled = study.scale.known if study.scale.kind != "raw" else np.zeros(len(study.games), bool)
     return {
-        "axis": {"name": study.axis_name, "x": study.axis.tolist()},
+        "axis": study.axis_name,
+        "x": study.axis[thin][::-1].tolist(),
         "unit": study.scale.unit,
-        "scaled": study.scale.kind != "raw",
-        "scale": {
-            game: [low, high]
-            for game, low, high, known in zip(
-                study.games,
-                study.scale.low.tolist(),
-                study.scale.high.tolist(),
-                study.scale.known.tolist(),
-                strict=True,
+        "games": list(study.games),
+        "scale": [
+            [low, high] if known else None
+            for low, high, known in zip(
+                study.scale.low.tolist(), study.scale.high.tolist(), scaled.tolist(), strict=True
             )
-            if known and study.scale.kind != "raw"
-        },
-        "plots": {plot.id: _plot(plot) for plot in plots},
+        ],
         "series": [
             {
-                **_style(block.series.name, block.series),
-                "games": {
-                    game: _game_curves(block.curves, number)
-                    for number, game in enumerate(study.games)
-                    if np.isfinite(block.curves["eval_return"][:, number]).any()
-                },
+                **_style(block.series),
+                "games": [
+                    _game({name: block.curves[name][:, at, thin][:, ::-1] for name in METRICS})
+                    for at in range(len(study.games))
+                ],
             }
             for block in study.blocks
-        ],
-        "baselines": [
+        ]
+        + [
             {
-                **_style(one.name, one),
-                "x": (one.steps * frames).tolist(),
-                "games": {g: _numbers(one.mean[n]) for n, g in enumerate(study.games)},
+                **_style(one),
+                "x": (one.steps[inside := one.steps <= study.budget_steps] * frames).tolist(),
+                "games": [{"eval_return": [_packed(row[inside]), None]} for row in one.mean],
             }
             for one in baselines
         ],
     }
 
 
-def _game_curves(curves: dict[str, Array], game: int) -> dict[str, Any]:
-    returns = curves["eval_return"][:, game]
+def _style(one: Any) -> dict[str, Any]:
+    return {"name": one.name, "colour": one.colour, "dark": one.dark, "dash": one.dash}
+
+
+def _game(curves: dict[str, Array]) -> dict[str, Any]:
+    """One series in one game: curves [seeds, points] by name; empty if it has no run there."""
+    returns = curves["eval_return"]
     there = np.isfinite(returns).any(axis=1)
-    found: dict[str, Any] = {"runs": [_numbers(run) for run in returns[there]]}
-    for name in ("eval_return", "sync_distance", "value_distance"):
-        values = curves[name][:, game]
-        found[name] = [_numbers(nanmean(values)), _numbers(standard_error(values))]
-    return found
+    if not there.any():
+        return {}
+    packed: dict[str, Any] = {"runs": [_packed(run) for run in returns[there]]}
+    for name, values in curves.items():
+        if np.isfinite(values).any():
+            error = standard_error(values)
+            spread = _packed(error) if np.isfinite(error).any() else None
+            packed[name] = [_packed(nanmean(values)), spread]
+    return packed
 
 
-def _plot(plot: Plot) -> dict[str, Any]:
-    return {
-        "kind": plot.kind,
-        "x": plot.x_label,
-        "y": re.sub(r"θ_(\w+)", r"θ<sub>\1</sub>", plot.y_label),
-        "options": plot.options,
-        "panels": [
-            {
-                "title": panel.title,
-                "lines": [
-                    {
-                        **_style(line.name, line),
-                        "x": line.x.tolist() if line.x.dtype.kind == "U" else _numbers(line.x, 9),
-                        "y": _numbers(line.y),
-                        "low": None if line.low is None else _numbers(line.low),
-                        "high": None if line.high is None else _numbers(line.high),
-                    }
-                    for line in panel.lines
-                ],
-            }
-            for panel in plot.panels
-        ],
-    }
-
-
-def _style(name: str, of: Any) -> dict[str, Any]:
-    return {"name": name, "colour": of.colour, "dark": of.dark, "dash": of.dash}
-
-
-def _numbers(values: Array, digits: int = DIGITS) -> list[float | None]:
-    """Rounded to significant digits; None where there is nothing."""
-    return [
-        float(f"{value:.{digits}g}") if math.isfinite(value) else None for value in values.tolist()
-    ]
+def _packed(values: Array) -> list[Any]:
+    """[least, largest, text]: two characters a value, 4,095 steps from the least to the largest;
+    two spaces where there is none."""
+    there = np.isfinite(values)
+    if not there.any():
+        return [0, 0, "  " * len(values)]
+    low, high = (float(f"{one:.7g}") for one in (values[there].min(), values[there].max()))
+    steps = np.where(there, np.rint((values - low) / ((high - low) or 1.0) * 4095), 0)
+    codes = np.clip(steps, 0, 4095).astype(int).tolist()
+    pairs = (ALPHABET[code >> 6] + ALPHABET[code & 63] for code in codes)
+    return [low, high, "".join(p if ok else "  " for p, ok in zip(pairs, there, strict=True))]
 
 
 def _json(data: dict[str, Any]) -> str:
+    """JSON that cannot end the element it stands in."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.replace("</", "<\\/")
-
-
-# ------------------------------------------------------------------------------------------ figures
-
-
-def _figure(plot: Plot, command: str) -> str:
-    return (
-        f'<section class="figure" id="{plot.id}"><h2>{escaped(plot.title)}</h2>'
-        f'<div class="plot" data-plot="{plot.id}" data-kind="{plot.kind}"></div>'
-        f'<p class="caption">{escaped(plot.caption)}</p>{_tools(plot.id, command)}</section>\n'
-    )
-
-
-def _tools(identity: str, command: str) -> str:
-    return (
-        f'<p class="tools"><button type="button" data-csv="{identity}">data (CSV)</button>'
-        f'<a href="figures/{identity}.png">PNG</a><a href="figures/{identity}.svg">SVG</a>'
-        f"<code>{escaped(command)}</code></p>"
-    )
-
-
-def _cards(study: Study, curves: Plot, command: str) -> str:
-    cards = "".join(
-        f'<article class="card" data-game="{game}" id="game-{game}"><h3>{game}</h3>'
-        f'<div class="plot" data-curves="{game}"></div></article>\n'
-        for game in map(escaped, study.games)
-    )
-    return (
-        f'<p class="caption">{escaped(curves.caption)}</p><div class="cards">{cards}</div>'
-        f"{_tools(curves.id, command)}"
-    )
-
-
-def _navigation(plots: Sequence[Plot]) -> str:
-    return "".join(f'<a href="#{plot.id}">{escaped(plot.title)}</a>' for plot in plots)
-
-
-def _asset(name: str) -> str:
-    return (resources.files("proxrl.report") / "assets" / name).read_text(encoding="utf-8")
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,8 +1,8 @@
 """scores.csv: every run, also those without a score, with the protocol behind it."""
 
 import csv
+import io
 import math
-from pathlib import Path
 
 from proxrl.report.study import Study, game_of
 
@@ -13,41 +13,42 @@ COLUMNS = (
 )
 
 
-def write_scores(study: Study, path: Path) -> None:
+def scores_csv(study: Study) -> str:
     """One row a run; scores of finished runs only, scaled where the game has a scale."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        blocks = {id(run): block for block in study.blocks for run in block.runs}
-        for run in study.runs:
-            config, block = run.config, blocks.get(id(run))
-            final = area = scaled = low = high = math.nan
-            if config is not None and block is not None:
-                game = study.games.index(game_of(config.env))
-                seed = study.seeds.index(config.seed)
-                final, area = block.final[seed, game], block.area[seed, game]
-                if study.scale.kind != "raw" and study.scale.known[game]:
-                    scaled = study.scale(block.final[seed])[game]
-                    low, high = study.scale.low[game], study.scale.high[game]
-            writer.writerow(
-                (
-                    *(run.path, run.status, block.name if block else ""),
-                    config.agent if config else "",
-                    game_of(config.env) if config else "",
-                    config.env if config else "",
-                    config.seed if config else "",
-                    int(run.steps[-1]) if len(run.steps) else 0,
-                    study.budget_steps,
-                    *(_number(value) for value in (final, area, scaled)),
-                    study.scale.kind,
-                    *(_number(value) for value in (low, high)),
-                    f"{config.c:g}" if config else "",
-                    study.protocol["protocol.sticky_actions"],
-                    study.protocol["evaluation.epsilon"],
-                    study.protocol["evaluation.episodes"],
-                    run.note,
-                )
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    blocks = {id(run): block for block in study.blocks for run in block.runs}
+    for run in study.runs:
+        config, block = run.config, blocks.get(id(run))
+        final = area = scaled = low = high = math.nan
+        if config is not None and block is not None:
+            game = study.games.index(game_of(config.env))
+            seed = study.seeds.index(config.seed)
+            final, area = block.final[seed, game], block.area[seed, game]
+            if study.scale.kind != "raw" and study.scale.known[game]:
+                scaled = study.scale(block.final[seed])[game]
+                low, high = study.scale.low[game], study.scale.high[game]
+        writer.writerow(
+            (
+                *(run.path, run.status, block.name if block else ""),
+                config.agent if config else "",
+                game_of(config.env) if config else "",
+                config.env if config else "",
+                config.seed if config else "",
+                int(run.steps[-1]) if len(run.steps) else 0,
+                study.budget_steps,
+                *(_number(value) for value in (final, area, scaled)),
+                study.scale.kind,
+                *(_number(value) for value in (low, high)),
+                f"{config.c:g}" if config else "",
+                study.protocol["protocol.sticky_actions"],
+                study.protocol["evaluation.epsilon"],
+                study.protocol["evaluation.episodes"],
+                run.note,
             )
+        )
+    return file.getvalue()
 
 
 def _number(value: float) -> str:

@@ -5,9 +5,9 @@ mean and the standard deviation over seeds. Scores elsewhere in a report are eva
 """
 
 import csv
+import io
 import math
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -98,10 +98,11 @@ def protocol_differences(study: Study) -> list[str]:
     ]
 
 
-def write_training_returns(all_rows: Sequence[Row], path: Path) -> None:
+def training_returns_csv(all_rows: Sequence[Row]) -> str:
     """training_returns.csv: every iteration."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(Row._fields)
-        for row in all_rows:
-            writer.writerow([f"{x:.8g}" if isinstance(x, float) else x for x in row])
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Row._fields)
+    for row in all_rows:
+        writer.writerow([f"{x:.8g}" if isinstance(x, float) else x for x in row])
+    return text.getvalue()

@@ -1,11 +1,18 @@
 """What a report says at its top: a few sentences with their numbers, and what they leave out."""
 
+import math
 import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from proxrl.report.findings import FEW_RUNS, FEW_RUNS_OF_A_GAME, Comparison, Findings
+from proxrl.report.findings import (
+    FEW_RUNS,
+    FEW_RUNS_OF_A_GAME,
+    Comparison,
+    Findings,
+    sync_ratio_estimate,
+)
 from proxrl.report.scores import final_window_steps
 from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate
@@ -37,23 +44,35 @@ def lead(study: Study) -> str:
 
 
 def summary(findings: Findings) -> list[str]:
-    """A few sentences: who is ahead, by how much, with what certainty, at which budget."""
+    """The verdicts, a paragraph each."""
+    return [
+        f"{head}{', ' if ': ' in head else ': '}{numbers}"
+        if numbers[:1].islower()
+        else f"{head}. {numbers}".strip()
+        for head, numbers in verdicts(findings)
+    ]
+
+
+def verdicts(findings: Findings) -> list[tuple[str, str]]:
+    """Who is ahead, in one line without its full stop; by how much and with what certainty."""
     study = findings.study
     if not findings.aggregates and not findings.comparisons:
         return [_nothing_finished(study)]
     compared = findings.main_comparisons
-    sentences = [_sentence(study, one) for one in compared]
+    found = [(_verdict(one), _numbers(study, one)) for one in compared]
+    if found:
+        found[0] = f"{budget(study)}, {found[0][0]}", found[0][1]
     told = {block for one in compared for block in (one.pro, one.base)}
-    sentences += [
-        f"{one.block.name}: {_said(one.metrics['IQM'])}, interquartile mean of the "
-        f"{study.scale.unit} over {_count(one.games, 'game')}"
-        f"{'; no partner to compare it with.' if compared else '.'}"
+    found += [
+        (
+            f"{one.block.name}: {_said(one.metrics['IQM'])}",
+            f"interquartile mean of the {study.scale.unit} over {_count(one.games, 'game')}"
+            f"{'; no partner to compare it with.' if compared else '.'}",
+        )
         for one in findings.aggregates
         if one.block not in told and (one.block.series.main or not compared)
     ]
-    if compared:
-        sentences[0] = f"{budget(study)}, {sentences[0]}"
-    return sentences
+    return found
 
 
 def method(study: Study) -> str:
@@ -80,34 +99,38 @@ def budget(study: Study) -> str:
     return f"After {_short(study.budget_steps * study.frame_skip)} frames ({steps})"
 
 
-def _sentence(study: Study, one: Comparison) -> str:
+def _verdict(one: Comparison) -> str:
     pro, base = one.pro.name, one.base.name
+    if not one.improvement.has_interval:
+        return f"{pro} and {base} have too few runs for a ranking"
+    if one.ahead == 0:
+        return f"{pro} and {base} cannot be told apart"
+    first, second = (pro, base) if one.ahead > 0 else (base, pro)
     is_ahead = "scored higher in these few runs than" if one.few else "is ahead of"
-    verdict = {
-        1: f"{pro} {is_ahead} {base}",
-        -1: f"{base} {is_ahead} {pro}",
-        0: f"{pro} and {base} cannot be told apart",
-    }[one.ahead]
-    games = _count(len(one.games) or one.improvement_games, "game")
-    repeated = one.improvement.has_interval
-    if not repeated:
-        verdict = f"{pro} and {base} have too few runs for a ranking"
-    text = verdict
+    return f"{first} {is_ahead} {second}"
+
+
+def _numbers(study: Study, one: Comparison) -> str:
+    pro, base = one.pro.name, one.base.name
+    text = ""
     if one.games:
-        text += (
-            f": interquartile mean of the {study.scale.unit} {_said(one.pro_iqm)} for {pro} "
-            f"and {_said(one.base_iqm)} for {base} over {games}, a difference of "
-            f"{_said(one.difference, sign=True)}"
+        text = (
+            f"interquartile mean of the {study.scale.unit} {_said(one.pro_iqm)} for {pro} and "
+            f"{_said(one.base_iqm)} for {base} over {_count(len(one.games), 'game')}, a difference "
+            f"of {_said(one.difference, sign=True)}. "
         )
-    text += "."
-    if repeated:
-        text += (
-            f" In the same game a {pro} run beats a {base} run with probability "
-            f"{_said(one.improvement)}"
-        )
+    if one.improvement.has_interval:
         won = round(one.wins.value * one.improvement_games)
-        text += f"; {pro}'s mean final score is the higher in {won} of {_all_games(one)}."
-    return text
+        text += (
+            f"In the same game a {pro} run beats a {base} run with probability "
+            f"{_said(one.improvement)}; {pro}'s mean final score is the higher in {won} of "
+            f"{_all_games(one)}. "
+        )
+    if one.is_the_pull:
+        ratio = sync_ratio_estimate(one.pro, one.base)[0]
+        if math.isfinite(ratio.value):
+            text += f"{pro}'s target updates are {_said(ratio)} times the size of {base}'s."
+    return text.strip()
 
 
 def _all_games(one: Comparison) -> str:
@@ -119,12 +142,12 @@ def _all_games(one: Comparison) -> str:
     return text
 
 
-def _nothing_finished(study: Study) -> str:
+def _nothing_finished(study: Study) -> tuple[str, str]:
     reached = min(int(run.steps[-1]) for block in study.blocks for run in block.runs)
     return (
-        f"No run has reached {study.budget_steps:,} agent steps yet: there are curves, but no "
-        f"final scores. All runs have reached {reached:,}: `proxrl report {study.name} --steps "
-        f"{reached}` compares them there."
+        f"No run has reached {study.budget_steps:,} agent steps yet",
+        f"there are curves, but no final scores. All runs have reached {reached:,}: `proxrl report "
+        f"{study.name} --steps {reached}` compares them there.",
     )
 
 

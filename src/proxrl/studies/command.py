@@ -63,11 +63,8 @@ class StudyOptions:
 
 def run(options: StudyOptions) -> None:
     """Run the command; a mistake is a `UserError`, a failed run a `RunFailed` at the end."""
-    console = Console(soft_wrap=True)
-    if not console.is_terminal:
-        console = Console(soft_wrap=True, width=140)  # a pipe has no width: tables keep their lines
     if options.list:
-        _print_list(console)
+        _print_list(_console())
         return
     if options.study is None:
         raise UserError(
@@ -82,7 +79,19 @@ def run(options: StudyOptions) -> None:
             f"invalid --gpus {options.gpus:g}: must be a share of one GPU (0.25) or a whole number"
         )
     study = load(options.study)
-    scale = scale_of(study, options.scale)
+    run_study(options, study, scale_of(study, options.scale))
+
+
+def _console() -> Console:
+    console = Console(soft_wrap=True)
+    if not console.is_terminal:
+        console = Console(soft_wrap=True, width=140)  # a pipe has no width: tables keep their lines
+    return console
+
+
+def run_study(options: StudyOptions, study: Study, scale: Scale) -> None:
+    """Run one study at one scale, both loaded and checked."""
+    console = _console()
     folder = options.folder or Path("runs") / f"{study.name}-{scale.name}"
     if study.plan is not None:
         _plan(study, scale, folder, options)

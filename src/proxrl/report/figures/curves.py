@@ -4,17 +4,20 @@ import numpy as np
 
 from proxrl.report import statistics
 from proxrl.report.baselines import NOTE, Baseline
+from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line
 from proxrl.report.findings import CURVE_RESAMPLES, Findings, sync_ratios
-from proxrl.report.plot import Line, Panel, Plot, series_line
 from proxrl.report.study import Block, Study
 from proxrl.types import Array
 
-DISTANCE = "‖θ_new − θ_old‖"  # subscripts are set by figures.py and page.py
+DISTANCE = "‖θ new − θ old‖"
 SYNC_PANELS = 4  # games, as the paper's Figure 4
 
 
 def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
-    """Figure 4, left: the median over games of the scaled mean curve."""
+    """Figure 4, left: the median over games of the scaled mean curve; of one game it would be the
+    learning curve again."""
+    if len(study.games) == 1:
+        return None
     lines = []
     for block in study.blocks:
         curves = block.curves["eval_return"]
@@ -38,26 +41,21 @@ def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
     for baseline in baselines:
         scaled = study.scale(baseline.mean.T)[:, study.scale.known]
         middle = statistics.nanmedian(scaled)
-        style = (baseline.name, baseline.colour, baseline.dark, baseline.dash)
-        lines.append(Line(*style, baseline.steps * frames, middle))
-    single = len(study.games) == 1
+        lines.append(baseline_line(baseline, baseline.steps * frames, middle))
     caption = (
-        f"{'Mean' if single else 'Median over games of the mean'} {study.scale.unit} "
-        "(compare the paper's Figure 4, left); bands: 95% intervals over runs."
-        f"{'' if single else ' A line is drawn as far as all of its games have got.'}"
+        f"Median over games of the mean {study.scale.unit} (compare the paper's Figure 4, left); "
+        "bands: 95% intervals over runs. A line ends where the first of its games does."
     )
     if baselines:
         caption += f" Dopamine, number of games {_how_many(study, baselines)}: {NOTE}."
-    title = "Learning curve" if single else "Median learning curve"
-    panel = Panel("", tuple(lines))
     return Plot(
         "median_curve",
-        title,
+        "Median learning curve",
         caption,
         "lines",
-        (panel,),
+        (Panel("", tuple(lines)),),
         study.axis_name,
-        study.scale.unit if single else f"median {study.scale.unit}",
+        f"median {study.scale.unit}",
         {"x_max": float(study.axis[-1])},
     )
 
@@ -135,7 +133,7 @@ def sync_ratio(findings: Findings) -> Plot | None:
         names = np.array([study.games[game] for game in games])
         series = one.pro.series
         name = f"{one.pro.name} / {one.base.name}"
-        lines.append(Line(name, series.colour, series.dark, "solid", names, ratios[games]))
+        lines.append(Line(name, series.colour, "solid", names, ratios[games]))
     if not lines:
         return None
     return Plot(
@@ -146,7 +144,7 @@ def sync_ratio(findings: Findings) -> Plot | None:
         "dots",
         (Panel("", tuple(lines)),),
         "",
-        "ratio of sizes",
+        "ratio of sizes, with the pull / without",
         {"reference": 1.0},
     )
 
@@ -161,10 +159,7 @@ def learning_curves(study: Study, baselines: tuple[Baseline, ...] = ()) -> Plot:
             for block in study.blocks
             if np.isfinite(block.curves["eval_return"][:, game]).any()
         ]
-        lines += [
-            Line(b.name, b.colour, b.dark, b.dash, b.steps * frames, b.mean[game])
-            for b in baselines
-        ]
+        lines += [baseline_line(one, one.steps * frames, one.mean[game]) for one in baselines]
         panels.append(Panel(name, tuple(lines)))
     caption = "Mean evaluation return over seeds; bands: one standard error."
     if study.evaluations_per_point > 1:

@@ -1,9 +1,10 @@
 """The paper's claims on planning, one by one, measured on random MDPs.
 
 Every claim is a margin, right side minus left, that must not fall below -1e-10 (rounding). Beside
-the claims stand *controls*, bounds that are deliberately wrong and must fail, so that a check that
-passes means something; and cases *outside* Theorem 1's assumptions, with the contraction ratio that
-was measured there and no verdict. Ids are those of the list of claims in docs/planning.md.
+the claims stand statements of the paper that are *refuted* as printed; *controls*, bounds that are
+deliberately wrong and must fail, so that a check that passes means something; and cases *outside*
+Theorem 1's assumptions, with the contraction ratio that was measured there and no verdict. Ids are
+those of data/paper_claims.csv.
 """
 
 import math
@@ -25,7 +26,9 @@ from proxrl.planning.operators import bellman, greedy, optimal, optimality, poli
 from proxrl.planning.pmpi import Noise, iterate, policy_error
 from proxrl.planning.theory import (
     expansion,
+    iterated_factor,
     lipschitz_ratio,
+    one_step_bounds,
     outside_theorem1,
     quadratic_factor,
     theorem1_factor,
@@ -36,7 +39,7 @@ from proxrl.types import Array
 TOLERANCE = 1e-10
 ITERATIONS = 8  # of each recorded run of PMPI
 
-Kind = Literal["claim", "control", "direction", "outside"]
+Kind = Literal["claim", "refuted", "control", "direction", "outside"]
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,8 @@ class Finding:
 
     @property
     def as_expected(self) -> bool:
-        """Claims hold in every case; a control fails in at least one."""
-        if self.row.kind == "control":
+        """Claims hold in every case; a control or a refuted statement fails in at least one."""
+        if self.row.kind in ("control", "refuted"):
             return self.violations > 0
         return self.row.kind != "claim" or self.violations == 0
 
@@ -74,6 +77,7 @@ class Finding:
         share = f"{1 - self.violations / self.cases:.1%}"
         return {
             "claim": "holds" if not self.violations else f"FAILS in {self.violations} cases",
+            "refuted": f"fails in {self.violations} of {self.cases} cases",
             "control": "fails, as it must" if self.violations else "PASSES: the check is blind",
             "direction": f"in {share} of cases",
             "outside": f"contracts in {share} of cases",
@@ -99,11 +103,23 @@ ROWS = {
     "shift main text": Row("C43", "with the main text's indices of s_k", "control"),
     "split": Row("C44", "v* - v^{π_k} = d_k + s_k"),
     "linear": Row("C45", "noise moves v_k - T^{π_k}v_k by (1-β)x_k: linear in β, slope -1"),
+    "one step": Row(
+        "C46", "no noise, given b_k: bounds on d_{k+1}, s_{k+1} least at β = 0", "refuted"
+    ),
+    "opposite slopes": Row("C46", "their slopes in β add up to 0: no b_k != 0 satisfies it"),
+    "iterated residual": Row("C46", "no noise, any n: max b_k <= ρ^k max b_0, ρ = (1-β)γ^n + β"),
+    "iterated bounds": Row(
+        "C46", "no noise, n = 1: ||d_k|| <= ρ^k||d_0||, ||s_k|| <= ρ^k||b_0||/(1-γ): least at β = 0"
+    ),
     "noise-free values": Row("C46", "no noise, n = 1, v_0 <= T*v_0: ||v* - v_k|| least at β = 0"),
     "noise-free policies": Row(
         "C46", "no noise, any n and v_0: ||v* - v^{π_k}|| least at β = 0", "direction"
     ),
     "standstill": Row("C47", "β = 1: v_k, d_k and s_k never move, whatever the noise"),
+    "large noise": Row("C47", "very large noise: ||d_k|| and ||s_k|| least at β = 1"),
+    "large noise policies": Row(
+        "C47", "very large noise: ||v* - v^{π_k}|| least at β = 1", "direction"
+    ),
     "squared Euclidean": Row("C36", "f = ||v||² (∇f 2-Lipschitz), any c", "outside"),
     "small c": Row("C36", "f = ||v||²/2, c <= 2/(1-γ)", "outside"),
     "steep Q": Row("C36", "f = <v,Qv>/2, ||Q||_inf = 10, any c", "outside"),
@@ -112,7 +128,7 @@ ROWS = {
 }
 
 
-def check_claims(
+def check_theory(
     mdps: int = 1000, seed: int = 0, progress: Callable[[int], None] = lambda done: None
 ) -> list[Finding]:
     """All rows of `ROWS` over this many random MDPs, each with its own beta, c, n and noise."""
@@ -127,7 +143,15 @@ def check_claims(
             discount=float(generator.uniform(0.1, 0.99)),
             seed=generator,
         )
-        for part in (_theorem1, _fixed_point, _special_cases, _theorem2, _noise):
+        for part in (
+            _theorem1,
+            _fixed_point,
+            _special_cases,
+            _theorem2,
+            _noise,
+            _noise_free,
+            _large_noise,
+        ):
             for name, margin in part(mdp, generator).items():
                 findings[name].add(margin)
         progress(done)
@@ -272,4 +296,74 @@ def _noise(mdp: MDP, generator: np.random.Generator) -> dict[str, float]:
         "noise-free values": float(misses.min() - misses[0]),
         "noise-free policies": float(losses.min() - losses[0]),
         "standstill": -float(max(drift)),
+    }
+
+
+def _noise_free(mdp: MDP, generator: np.random.Generator) -> dict[str, float]:
+    """C46: the bounds of Theorem 2 without noise, in one step and over several."""
+    betas = np.linspace(0.0, 1.0, 11)
+    n = float(generator.choice([1, 2, 3, 5, math.inf]))
+    start = generator.standard_normal(mdp.states) * 10.0
+    given = generator.standard_normal(mdp.states)  # any d_k: it does not meet beta
+    bounds = one_step_bounds(mdp, start, given, n, betas)
+    both = (bounds.distance, bounds.shift)
+    slopes = sum(bound[-1] - bound[0] for bound in both)
+    found = {
+        "one step": float(min((bound - bound[0]).min() for bound in both)),
+        "opposite slopes": -float(np.abs(slopes).max() / max(np.abs(both).max(), 1.0)),
+        "iterated residual": math.inf,
+        "iterated bounds": math.inf,
+    }
+    beta = float(generator.uniform(0.0, 0.99))
+    for name, steps in (("iterated residual", n), ("iterated bounds", 1.0)):
+        trace = iterate(
+            mdp, iterations=ITERATIONS, n=steps, beta=beta, initial=start, record=True
+        ).trace
+        assert trace is not None
+        seen = theorem2(mdp, trace, beta, steps)
+        powers = iterated_factor(mdp.discount, steps, beta) ** np.arange(ITERATIONS + 1)
+        if name == "iterated residual":
+            margins = [powers[:-1] * max(seen.b[0].max(), 0.0) - seen.b.max(axis=1)]
+        else:
+            first = np.abs(optimal(mdp).values - start).max(), np.abs(seen.b[0]).max()
+            margins = [
+                powers[1:] * first[0] - np.abs(seen.d).max(axis=1),
+                powers[1:] * first[1] / (1.0 - mdp.discount) - np.abs(seen.s).max(axis=1),
+            ]
+        found[name] = float(min(margin.min() for margin in margins))
+    return found
+
+
+def _large_noise(mdp: MDP, generator: np.random.Generator) -> dict[str, float]:
+    """C47: noise that outweighs every value, also after n discounted steps."""
+    betas = np.linspace(0.0, 1.0, 11)
+    n = float(generator.choice([1, 2, 3, 5]))
+    start = generator.standard_normal(mdp.states) * 10.0
+    best = optimal(mdp).values
+    size = max(np.abs(best).max(), np.abs(start).max(), 1.0) / (1.0 - mdp.discount)
+    scale = 1e3 * float(size) / mdp.discount**n
+    noise, seed = Noise(scale), int(generator.integers(2**32))
+    moved = iterate(
+        mdp, iterations=ITERATIONS, n=n, beta=betas, noise=noise, seed=seed, initial=start
+    )
+    losses = policy_error(mdp, moved.policy)
+    sizes = []
+    for beta in betas.tolist():
+        trace = iterate(
+            *(mdp,),
+            iterations=3,
+            n=n,
+            beta=beta,
+            noise=noise,
+            seed=seed,
+            initial=start,
+            record=True,
+        ).trace
+        assert trace is not None
+        seen = theorem2(mdp, trace, beta, n)
+        sizes.append([np.abs(seen.d[-1]).max(), np.abs(seen.s[-1]).max()])
+    others = np.array(sizes)  # [betas, 2]
+    return {
+        "large noise": float((others[:-1] - others[-1]).min()),
+        "large noise policies": float(losses.min() - losses[-1]),
     }

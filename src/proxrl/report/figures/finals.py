@@ -6,8 +6,8 @@ import numpy as np
 
 from proxrl.report import statistics
 from proxrl.report.baselines import NOTE, Baseline
+from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line, slug
 from proxrl.report.findings import METRICS, Comparison, Findings, sample
-from proxrl.report.plot import Line, Panel, Plot, series_line
 from proxrl.report.series import Series
 from proxrl.report.study import Study
 from proxrl.types import Array
@@ -21,13 +21,17 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
     if not findings.aggregates:
         return None
     names = [name for name in METRICS if name in findings.aggregates[0].metrics]
+    if len(study.games) == 1:
+        names = ["IQM"]  # of one game the median is the mean, and the gap the mean's shortfall
     rows = {
         name: [_interval(one.block.series, one.metrics[name]) for one in findings.aggregates]
         for name in names
     }
     for baseline in baselines:
-        for name, value in baseline_aggregates(study, baseline).items():
-            rows[name].append(_mark(baseline, value))
+        values = baseline_aggregates(study, baseline)
+        for name in names:
+            if name in values:
+                rows[name].append(baseline_line(baseline, np.array([values[name]]), np.zeros(1)))
     games = {one.games for one in findings.aggregates}
     over = f"{min(games)}" + (f" to {max(games)}" if len(games) > 1 else "")
     caption = (
@@ -63,9 +67,10 @@ def baseline_games(study: Study, baseline: Baseline) -> int:
 
 
 def gains(study: Study, one: Comparison) -> Plot | None:
-    """Figure 3: the final gain of each game, the gain in area under the curve beside it."""
+    """Figure 3: the final gain of each game, the gain in area under the curve beside it; the gain
+    of a single game stands in the table."""
     games = [game for game in range(len(study.games)) if np.isfinite(one.final_gain[game])]
-    if not games:
+    if len(games) < 2:
         return None
     games.sort(key=lambda game: (one.final_gain[game], study.games[game]))
     pro, base = one.pro.series, one.base.series
@@ -73,14 +78,13 @@ def gains(study: Study, one: Comparison) -> Plot | None:
     panel = Panel(
         "",
         (
-            Line("final", pro.colour, pro.dark, "solid", names, one.final_gain[games]),
-            Line(
-                "area under the curve", base.colour, base.dark, "dot", names, one.area_gain[games]
-            ),
+            Line("final", pro.colour, "solid", names, one.final_gain[games]),
+            Line("area under the curve", base.colour, "dot", names, one.area_gain[games]),
         ),
     )
     reference = "human" if study.scale.kind == "human" else "DQN"
-    formula = f"({pro.name} − {base.name}) / (max({base.name}, {reference}) − random)"
+    best = base.name if base.name == reference else f"max({base.name}, {reference})"
+    formula = f"({pro.name} − {base.name}) / ({best} − random)"
     ahead = int((one.final_gain[games] > 0).sum())
     left_out = one.improvement_games - len(games)
     caption = (
@@ -91,14 +95,14 @@ def gains(study: Study, one: Comparison) -> Plot | None:
     if left_out:
         caption += f" The other {left_out} are left out."
     return Plot(
-        f"gain_{pro.agent}",
+        f"gain_{slug(pro.agent)}",
         f"Gain of {pro.name} over {base.name}",
         caption,
         "gains",
         (panel,),
         "",
         "gain",
-        {"negative": [base.colour, base.dark], "names": [pro.name, base.name]},
+        {"negative": base.colour, "names": [pro.name, base.name]},
     )
 
 
@@ -109,9 +113,9 @@ def improvement(findings: Findings) -> Plot | None:
     lines = []
     for one in findings.comparisons:
         coloured = (one.pro if one in findings.main_comparisons else one.base).series
-        style = (f"{one.pro.name} > {one.base.name}", coloured.colour, coloured.dark, "solid")
+        name = f"{one.pro.name} > {one.base.name}"
         value, low, high = _columns([one.improvement])
-        lines.append(Line(*style, value, np.zeros(1), low, high))
+        lines.append(Line(name, coloured.colour, "solid", value, np.zeros(1), low, high))
     return Plot(
         "improvement",
         "Probability of improvement",
@@ -120,14 +124,14 @@ def improvement(findings: Findings) -> Plot | None:
         "intervals",
         (Panel("", tuple(lines)),),
         "P(X > Y)",
-        options={"reference": 0.5, "range": [0.0, 1.0]},
+        options={"reference": 0.5, "range": [-0.02, 1.02]},
     )
 
 
 def profiles(findings: Findings) -> Plot | None:
-    """Performance profiles: share of runs above each score."""
+    """Performance profiles: share of runs above each score; of one game it is no news."""
     study = findings.study
-    if not findings.aggregates:
+    if not findings.aggregates or len(study.games) == 1:
         return None
     parts = []
     for one in findings.aggregates:
@@ -160,54 +164,20 @@ def score_against_c(findings: Findings) -> Plot | None:
     """Figure 2: the aggregate score of each c, with c = ∞ (no pull) as a level line."""
     study = findings.study
     lines: list[Line] = []
-    for agent in dict.fromkeys(one.block.series.agent for one in findings.aggregates):
-        tried = sorted(
-            (
-                one
-                for one in findings.aggregates
-                if one.block.series.agent == agent
-                and math.isfinite(one.block.series.c)
-                and set(one.block.series.varied) <= {"c"}
-            ),
-            key=lambda one: one.block.series.c,
-        )
+    iqms = {one.block.series: one.metrics["IQM"] for one in findings.aggregates}
+    for agent in dict.fromkeys(series.agent for series in iqms):
+        of_agent = [s for s in iqms if s.agent == agent and set(s.varied) <= {"c"}]
+        tried = sorted((s for s in of_agent if math.isfinite(s.c)), key=lambda s: s.c)
         if len(tried) < 2:
             continue
-        c = np.array([one.block.series.c for one in tried])
-        series = next((o.block.series for o in tried if o.block.series.main), tried[0].block.series)
-        lines.append(
-            Line(
-                agent_name(series),
-                series.colour,
-                series.dark,
-                "solid",
-                c,
-                *_columns([one.metrics["IQM"] for one in tried]),
-            )
-        )
-        plain = next(
-            (
-                o
-                for o in findings.aggregates
-                if o.block.series.agent == agent.removesuffix("-pro")
-                and o.block.series.main
-                and math.isinf(o.block.series.c)
-            ),
-            None,
-        )
-        if plain is not None:
-            ends = [plain.metrics["IQM"]] * 2
-            one = plain.block.series
-            lines.append(
-                Line(
-                    f"{one.name} (c = ∞)",
-                    one.colour,
-                    one.dark,
-                    "dash",
-                    np.array([c[0], c[-1]]),
-                    *_columns(ends),
-                )
-            )
+        c = np.array([series.c for series in tried])
+        main = next((series for series in tried if series.main), tried[0])
+        values = _columns([iqms[series] for series in tried])
+        lines.append(Line(main.name.split(" (")[0], main.colour, "solid", c, *values))
+        base = agent.removesuffix("-pro")
+        for plain in (s for s in iqms if s.agent == base and s.main and math.isinf(s.c)):
+            level = _columns([iqms[plain]] * 2)
+            lines.append(Line(f"{plain.name} (c = ∞)", plain.colour, "dash", c[[0, -1]], *level))
     if not lines:
         return None
     return Plot(
@@ -223,18 +193,9 @@ def score_against_c(findings: Findings) -> Plot | None:
     )
 
 
-def agent_name(series: Series) -> str:
-    return series.name.split(" (")[0]
-
-
 def _interval(series: Series, one: statistics.Estimate) -> Line:
     low, high = np.array([one.low]), np.array([one.high])
     return series_line(series, np.array([one.value]), np.zeros(1), low, high)
-
-
-def _mark(baseline: Baseline, value: float) -> Line:
-    style = (baseline.name, baseline.colour, baseline.dark, "dot")
-    return Line(*style, np.array([value]), np.zeros(1))
 
 
 def _columns(estimates: list[statistics.Estimate]) -> tuple[Array, Array, Array]:

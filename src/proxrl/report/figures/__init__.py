@@ -1,0 +1,37 @@
+"""Every figure of a study, drawn once: by matplotlib, as PNG and SVG for papers, and the same SVG
+in the page. `all_figures` says what can be shown, `render` draws it; its numbers are a CSV.
+"""
+
+from dataclasses import replace
+
+from proxrl.report.baselines import Baseline
+from proxrl.report.figures.curves import learning_curves, median_curve, sync_distances, sync_ratio
+from proxrl.report.figures.drawing import Drawn, render
+from proxrl.report.figures.finals import aggregates, gains, improvement, profiles, score_against_c
+from proxrl.report.figures.plot import Plot
+from proxrl.report.findings import Findings
+
+__all__ = ["Drawn", "Plot", "all_figures", "render"]
+
+
+def all_figures(findings: Findings, baselines: tuple[Baseline, ...] = ()) -> list[Plot]:
+    """The figures that these runs allow, in the page's order."""
+    study = findings.study
+    plots = [
+        learning_curves(study, baselines),
+        median_curve(study, baselines),
+        *(gains(study, one) for one in findings.main_comparisons),
+        aggregates(findings, baselines),
+        improvement(findings),
+        profiles(findings),
+        score_against_c(findings),
+        sync_distances(findings),
+        sync_ratio(findings),
+    ]
+    named: dict[str, Plot] = {}
+    for plot in plots:
+        if plot is not None:  # two series of one agent may share a file's name
+            taken = sum(name.split("~")[0] == plot.id for name in named)
+            name = f"{plot.id}~{taken + 1}" if taken else plot.id
+            named[name] = replace(plot, id=name)
+    return list(named.values())

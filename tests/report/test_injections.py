@@ -1,0 +1,142 @@
+"""A run folder that someone else wrote: whatever its texts are, the page shows them as text.
+
+Each injection stands where the page, a figure or a file's name takes text from the folder. In real
+Chromium nothing runs, nothing is asked for, and the page keeps its structure.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxrl.report.command import make_report
+from tests.report.synthetic import preset, write_run
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="THE REPORT'S PAGE IS NOT TESTED IN A BROWSER: no playwright"
+)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="THE REPORT'S PAGE IS NOT TESTED IN A BROWSER: no chromium"
+)
+RUN = "window.hit = (window.hit || 0) + 1"
+IMAGE = f'<img src=x onerror="{RUN}">'
+SCRIPT = f"</script><script>{RUN}</script>"
+# where the text stands -> the text
+INJECTIONS = {
+    "an agent that is a placeholder": ("agent", "{{data}}"),
+    "an agent that is a template": ("agent", "{{ cycler.__init__.__globals__ }}{% raw %}"),
+    "an agent that ends the script": ("agent", SCRIPT),
+    "an agent with an image": ("agent", IMAGE),
+    "an agent that leaves its folder": ("agent", "../../../escaped"),
+    "an agent that is mathematics": ("agent", r"$\frac{a}{0}$ $x_{$"),
+    "an environment with an image": ("env", f"Cart{IMAGE}Pole-v1"),
+    "an environment that leaves its attribute": ("env", f'" onmouseover="{RUN}" autofocus x="-v1'),
+    "a setting that ends the data": ("setting", f"<!--<script>{SCRIPT}"),
+    "a title that ends the title": ("title", f"</title>{IMAGE}</h1>`<svg onload={RUN}>`"),
+    "figures that are a link": ("figures", f'javascript:{RUN}" href="javascript:{RUN}'),
+    "an error that is markup": ("failure", f"<svg/onload={RUN}><style>*{{display:none}}</style>"),
+    "a folder with markup": ("folder", f"<iframe srcdoc='<script>parent.{RUN}<script>'>&lt;"),
+}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM)
+        yield browser
+        browser.close()
+
+
+def infected(root: Path, where: str, text: str) -> None:
+    """Four runs, two agents and seeds, with the text where it is to be."""
+    for number, agent in enumerate(("dqn", "dqn-pro")):
+        for seed in (0, 1):
+            settings: dict[str, Any] = {"evaluation.period_steps": 1000}
+            config = preset(agent, "CartPole-v1", settings, steps=3000, seed=seed)
+            if where == "agent" and number:
+                config = config.override({"agent": text})
+            if where == "env":
+                config = config.override({"env": text})
+            if where == "setting" and number:
+                config = config.override({"network.kind": text})
+            name = f"{agent}{seed}"
+            if where == "folder" and number:
+                name = text.replace("/", "∕") + str(seed)
+            run = write_run(root / name, config, lambda step, seed=seed: [step / 100 + seed, 5.0])
+            if where == "failure" and number:
+                (run / "failure.txt").write_text(text)
+                lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+                (run / "metrics.jsonl").write_text("".join(lines[:2]))
+    if where in ("title", "figures"):
+        (root / "study.json").write_text(json.dumps({"title": "A title", where: text}))
+
+
+@pytest.mark.parametrize("name", INJECTIONS)
+def test_text_stays_text(name: str, tmp_path: Path, chromium: Any) -> None:
+    where, text = INJECTIONS[name]
+    root = tmp_path / "a" / "b" / "c" / "study"
+    infected(root, where, text)
+    file, _ = make_report(root, resamples=20)
+    made = {path.relative_to(tmp_path).parts[:4] for path in tmp_path.rglob("*") if path.is_file()}
+    assert made == {("a", "b", "c", "study")}
+
+    context = chromium.new_context()
+    page = context.new_page()
+    requests: list[str] = []
+    errors: list[str] = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text))
+    page.on("dialog", lambda dialog: errors.append(dialog.message))
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-ready=yes]")
+    page.locator("[data-game]").first.scroll_into_view_if_needed()
+    page.wait_for_selector("[data-game][data-drawn]")
+    for element in page.locator("#chips button, th button").all():
+        element.hover()
+    assert page.evaluate("window.hit") is None
+    assert errors == []
+    assert [url for url in requests if url != file.as_uri() and not url.startswith("data:")] == []
+    structure = page.evaluate(
+        """() => ({
+        scripts: document.scripts.length,
+        styles: document.styleSheets.length,
+        foreign: document.querySelectorAll("img, iframe, object, embed, form, base").length,
+        handlers: [...document.querySelectorAll("*")].filter((one) =>
+            [...one.attributes].some((a) => a.name.startsWith("on"))).length,
+        links: [...document.links].map((a) => a.getAttribute("href"))
+            .filter((href) => !/^(#[\\w~-]+|figures\\/[\\w~-]+\\.\\w{3}|scores\\.csv)$/.test(href)),
+        })"""
+    )
+    assert structure == {"scripts": 2, "styles": 1, "foreign": 0, "handlers": 0, "links": []}
+    shown = page.evaluate("document.documentElement.textContent")
+    expected = text.replace("/", "∕") if where == "folder" else text.split("`")[0]
+    assert expected in shown
+    context.close()
+
+
+def test_the_policy_refuses_what_escaping_would_miss(tmp_path: Path, chromium: Any) -> None:
+    """Were something to get in, it would not run: checked on a page with a script put into it."""
+    root = tmp_path / "study"
+    infected(root, "agent", "plain")
+    file, _ = make_report(root, resamples=20)
+    text = file.read_text()
+    bad = f"<script>{RUN}</script>{IMAGE}<img src=https://example.invalid/x><p style='color:red'>"
+    file.write_text(text.replace("<main>", f"<main>{bad}"))
+    context = chromium.new_context()
+    page = context.new_page()
+    answered: list[str] = []
+    refused: list[str] = []
+    page.on("requestfinished", lambda request: answered.append(request.url))
+    page.on("requestfailed", lambda request: refused.append(f"{request.url} {request.failure}"))
+    page.goto(file.as_uri())
+    page.wait_for_selector("html[data-ready=yes]")
+    assert page.evaluate("window.hit") is None
+    assert answered == [file.as_uri()]
+    assert "https://example.invalid/x csp" in refused
+    assert "unsafe" not in text.split("<style>")[0]
+    context.close()
