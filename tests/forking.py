@@ -166,10 +166,15 @@ _Popen = subprocess.Popen
 
 
 class Forked(_Popen):  # type: ignore[type-arg]
-    """A `subprocess.Popen` in which a `python -m MODULE ...` runs in the fork, without exec."""
+    """A `subprocess.Popen` in which a `python -m MODULE ...` runs in the fork, without exec.
+
+    Of a process with other threads (a driver that is connected to Ray) the child would inherit
+    their locks: there it is a new interpreter.
+    """
 
     def __init__(self, args: Sequence[str], *, env: Any = None, **words: Any) -> None:
-        if list(args[:2]) == [sys.executable, "-m"]:
+        alone = len(os.listdir("/proc/self/task")) == 1
+        if alone and list(args[:2]) == [sys.executable, "-m"]:
             words["preexec_fn"] = functools.partial(_become, list(args), env)
         super().__init__(args, env=env, **words)
 
