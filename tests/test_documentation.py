@@ -36,6 +36,7 @@ READERS_OWN = {
     "NAME": "main",
     "STUDY": "main",
     "SCALE": "smoke",
+    "MiniGrid-DoorKey-5x5-v0": "CartPole-v1",  # its suite is installed by tests/suites
 }
 PROGRAMS = ("proxrl", "make", "python -m")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -124,6 +125,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     studies = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     toml = next(block for kind, block in BLOCK.findall(studies) if kind == "toml")
     (folder / "my_study.toml").write_text(toml, encoding="utf-8")
+    (folder / "my_module.py").write_text(
+        "import gymnasium\n"
+        "from gymnasium.envs.classic_control import CartPoleEnv\n"
+        "gymnasium.register('MyEnv-v0', CartPoleEnv)\n"
+    )
     return folder
 
 
@@ -132,7 +138,7 @@ def test_the_collection_has_what_it_should() -> None:
         ("proxrl plan --theory", "planning.md"),
         ("proxrl eval RUN --episodes 30", "README.md"),
         ("proxrl report RUN --steps 1000", "words.py"),
-        ("python -m pytest -n 2", "Makefile"),
+        ("python -m pytest -n 2 --dist worksteal", "Makefile"),
     ):
         assert PRINTED[command] == where
     assert any(line.startswith("python -m benchmarks.intervals") for line in PRINTED)
@@ -146,6 +152,7 @@ def test_a_printed_command_is_one_that_there_is(
     line: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(place)
+    monkeypatch.syspath_prepend(place)
     words = shlex.split(line, comments=True)
     if words[0].startswith("OMP_NUM_THREADS="):
         del words[0]

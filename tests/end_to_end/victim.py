@@ -157,5 +157,6 @@ def live(name: str, folder: Path, fault: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    cli.COMMANDS["live"] = lambda arguments: live(arguments[0], Path(arguments[1]), arguments[2:])
-    cli.main(["live", *sys.argv[1:]])
+    name, place, *its_fault = sys.argv[1:]
+    cli.COMMANDS["live"] = lambda _: lambda: live(name, Path(place), its_fault)
+    cli.main(["live"])

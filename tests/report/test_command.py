@@ -182,7 +182,7 @@ def test_a_file_of_someone_else_is_refused(name: str, tmp_path: Path, capsys) ->
     before = digests(out)
     code, _, err = run_cli(capsys, str(tmp_path / "runs"), "--out", str(out))
     assert code == 2
-    assert f"{out / name} exists and was not made by proxrl report" in err
+    assert f"{out / name} exists and was not made by `proxrl report`" in err
     assert "\n" not in err
     assert digests(out) == before
 

@@ -199,5 +199,7 @@ def test_a_study_of_the_authors_configuration_is_for_atari(tmp_path: Path) -> No
         preset = presets.make(f"rainbow-{agent}", "ALE/Asterix-v5")
         changed = set(differences(job.config, preset))
         assert changed <= {"seed", "threads", "logging.tensorboard"}
-    with pytest.raises(UserError, match=r"^preset rainbow-authors is for Atari .*[^\n]$"):
+    with pytest.raises(
+        UserError, match=r"^suite minatar has no preset rainbow-authors: choose from [^\n]*$"
+    ):
         expand(study, study.scales["smoke"], tmp_path)

@@ -1,5 +1,6 @@
 """Suites as data: which ids they match, what they hold, and that reading them is cheap."""
 
+import importlib
 import subprocess
 import sys
 from typing import Any
@@ -176,6 +177,13 @@ def test_settings_follow_the_observation(env: str, settings: Suite) -> None:
     config = presets.make("dqn", env)
     assert config == settings.base.override({"env": env})
     assert presets.make_like(config) == config
+
+
+def test_an_observation_that_cannot_be_flattened_is_one_line() -> None:
+    """MiniGrid's own environments observe a text of a space of their own."""
+    importlib.import_module("minigrid")
+    with pytest.raises(UserError, match=r"DoorKey.* which cannot be made an array"):
+        presets.make("dqn", "MiniGrid-DoorKey-5x5-v0")
 
 
 def test_what_cannot_be_made_is_one_line() -> None:

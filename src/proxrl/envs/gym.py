@@ -93,8 +93,15 @@ def _observation_spec(
             shape = (*shape[1:], shape[0])
         dtype = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
         return ObservationSpec(shape, dtype, stack, high=float(np.max(space.high)))
-    if not space.is_np_flattenable:
+    if not _is_flattenable(space):
         raise UserError(f"{env} observes {space}, which cannot be made an array")
     if not spaces.flatdim(space):
         raise UserError(f"{env} observes {space}, which has no numbers in it")
     return ObservationSpec((spaces.flatdim(space),), "float32", stack)
+
+
+def _is_flattenable(space: "spaces.Space[Any]") -> bool:
+    try:
+        return bool(space.is_np_flattenable)
+    except NotImplementedError:  # spaces of an environment's own need not say so
+        return False

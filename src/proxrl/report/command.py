@@ -97,8 +97,8 @@ def write_files(out: Path, files: dict[str, bytes]) -> None:
     for name in files:
         if name not in ours and os.path.lexists(out / name):
             raise UserError(
-                f"{out / name} exists and was not made by proxrl report: choose another --out, or "
-                "move it"
+                f"{out / name} exists and was not made by `proxrl report`: "
+                "choose another --out, or move it"
             )
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     try:

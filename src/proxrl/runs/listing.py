@@ -21,7 +21,9 @@ def list_runs(folder: Path) -> None:
         raise UserError(f"{folder} is not a folder")
     rows = [_row(path, folder) for path in run_folders(folder)]
     if not rows:
-        raise UserError(f"{folder} holds no runs: train one with `proxrl train dqn-pro --env ...`")
+        raise UserError(
+            f"{folder} holds no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
+        )
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("run", overflow="fold")
     for title in ("progress", "status", "return", "steps/s", "seen"):

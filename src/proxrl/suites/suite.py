@@ -104,7 +104,7 @@ class Suite:
     scores: Mapping[str, Score] = field(default_factory=dict)
     """Game -> reference scores; games that have none are left out of averages."""
     baselines: tuple[str, ...] = ()
-    """Published learning curves that `proxrl report --baselines` can draw."""
+    """Published learning curves that `proxrl report` can draw (`--baselines`)."""
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
