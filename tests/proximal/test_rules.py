@@ -144,7 +144,7 @@ def test_a_rule_of_ones_own_touches_nothing_else() -> None:
     ("name", "message"),
     [
         ("elastic", "choose from parameters, gradient, values"),
-        ("no_module:R", "cannot be imported"),
+        ("no_module:R", "cannot import proximal.rule"),
     ],
 )
 def test_an_unknown_rule_is_named(name: str, message: str) -> None:

@@ -239,7 +239,7 @@ def build_network(
             raise
         except (TypeError, ValueError, RuntimeError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UserError(f"network {config.kind} cannot be built: {why}") from None
+            raise UserError(f"cannot build network {config.kind}: {why}") from None
     body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if config.noisy:
         body = make_noisy(body, config.noisy_sigma).eval()
