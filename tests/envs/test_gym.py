@@ -81,7 +81,7 @@ def test_truncation_is_not_termination_and_actions_may_start_anywhere() -> None:
         ("ALE/Brekout-v5", "did you mean ALE/Breakout-v5"),
         ("CartPol-v1", "did you mean CartPole-v1"),
         ("MinAtar/Brakout-v1", "did you mean MinAtar/Breakout-v1"),
-        ("Pendulum-v1", "needs discrete actions"),
+        ("Pendulum-v1", "only discrete actions"),
         ("no_such_module:Name-v0", "cannot import no_such_module"),
     ],
 )
@@ -100,5 +100,5 @@ def test_what_cannot_be_made_is_one_helpful_line(env: str, message: str) -> None
     ],
 )
 def test_what_only_atari_can_do_is_refused_elsewhere(protocol: ProtocolConfig) -> None:
-    with pytest.raises(UserError, match="not CartPole-v1"):
+    with pytest.raises(UserError, match="not by CartPole-v1"):
         make("CartPole-v1", protocol)
