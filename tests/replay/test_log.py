@@ -251,7 +251,7 @@ def test_a_million_atari_transitions_fit_in_7_3_gigabytes() -> None:
 
 def test_a_log_of_another_size_is_refused(tmp_path: Path) -> None:
     ReplayLog(tmp_path, spec(), 10, 5)
-    with pytest.raises(UserError, match="another size"):
+    with pytest.raises(UserError, match="wrong size"):
         ReplayLog(tmp_path, spec(), 11, 5, reopen=True)
 
 
