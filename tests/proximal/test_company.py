@@ -103,7 +103,7 @@ def test_a_later_change_of_precision_is_refused_as_an_early_one() -> None:
         optimizer.step()
     online.bfloat16()
     target.bfloat16()
-    with pytest.raises(ValueError, match="too coarse for a pull"):
+    with pytest.raises(ValueError, match="too imprecise for a pull"):
         optimizer.step()
 
 

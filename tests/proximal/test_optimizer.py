@@ -278,7 +278,7 @@ def test_a_learning_rate_that_is_none_is_refused_before_anything_moves(rate: flo
     optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0)
     optimizer.param_groups[0]["lr"] = rate
     w.grad = torch.ones(2)
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(ValueError, match="must be non-negative"):
         optimizer.step()
     assert w.tolist() == [1.0, 1.0]
 

@@ -76,7 +76,7 @@ def test_c_and_pull_per_sync_say_the_same(kappa: float, learning_rate: float, up
 
 def test_no_pull_per_sync_is_infinite_c() -> None:
     assert c_from_pull_per_sync(0.0, 1e-4, 2000) == math.inf
-    with pytest.raises(ValueError, match="finite and not negative"):
+    with pytest.raises(ValueError, match="finite and non-negative"):
         c_from_pull_per_sync(-1.0, 1e-4, 2000)
 
 
