@@ -34,7 +34,10 @@ MISTAKES = [
     ([*CARTPOLE, "--proximal.rule", "elastic"], "unknown proximal.rule elastic: choose from"),
     ([*CARTPOLE, "--head.v-min", "5", "--head.v-max", "5"], "below head.v_max = 5"),
     ([*CARTPOLE, "--head.atoms", "1"], "at least 2"),
-    ([*CARTPOLE, "--proximal.rule", "math:sqrt"], "is no subclass of proxrl.proximal.rules.Rule"),
+    (
+        [*CARTPOLE, "--proximal.rule", "math:sqrt"],
+        "is not a subclass of proxrl.proximal.rules.Rule",
+    ),
     ([*CARTPOLE, "--proximal.rule", ":x"], "cannot import proximal.rule :x"),
     ([*CARTPOLE, "--learner.loss", "cubic"], "squared"),
     ([*CARTPOLE, "--replay.batch-size", "5000"], "at most replay.warmup_steps"),
@@ -47,7 +50,7 @@ MISTAKES = [
     ([*CARTPOLE, "--network.kind", "resnet"], "unknown network resnet"),
     ([*CARTPOLE, "--network.kind", ":f"], "cannot import network :f"),
     ([*CARTPOLE, "--logging.wandb", "project"], "pip install 'proxrl[wandb]'"),
-    ([*CARTPOLE, "--protocol.frame-skip", "4"], "frame_skip is for Atari"),
+    ([*CARTPOLE, "--protocol.frame-skip", "4"], "frame_skip is only supported by Atari"),
     ([*CARTPOLE, "--target.rule", "polyak", "--target.tau", "0"], "(0, 1]"),
     (
         [*CARTPOLE, "--learner.update-period-steps", "0", "--proximal.pull-per-sync", "1"],

@@ -365,7 +365,7 @@ def test_a_loss_that_is_not_finite_stops_with_a_diagnosis(poison: float) -> None
 def test_weights_that_are_not_finite_are_never_saved() -> None:
     each = learner(config())
     each.weights[0].data[0] = math.nan
-    with pytest.raises(RunFailed, match="weights are not finite after update 0"):
+    with pytest.raises(RunFailed, match="non-finite weights after update 0"):
         each.state()
 
 

@@ -324,5 +324,7 @@ def test_what_cannot_be_built(kind: str, spec: ObservationSpec, message: str) ->
 
 def test_a_network_with_the_wrong_output_is_named() -> None:
     register_network("wrong", lambda spec, actions, hidden: nn.Linear(4, 7))
-    with pytest.raises(UserError, match=r"gives shape \(1, 1, 7\) for one state, not \(1, 2\)"):
+    with pytest.raises(
+        UserError, match=r"returned shape \(1, 1, 7\) for one state, expected \(1, 2\)"
+    ):
         build_network(VECTOR, 2, NetworkConfig("wrong"), seed=0)
