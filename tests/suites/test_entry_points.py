@@ -134,7 +134,7 @@ BROKEN = [
     ("bad = no_such_module:SUITE", "ModuleNotFoundError: No module named 'no_such_module'"),
     ("bad = math:pi", "is not a proxrl.suites.Suite"),
     ("bad = math:no_such_name", "AttributeError"),
-    ("bad = proxrl.suites.atari:ATARI", "proxrl has a suite of this name"),
+    ("bad = proxrl.suites.atari:ATARI", "the name is taken by a built-in suite"),
 ]
 
 

@@ -182,7 +182,7 @@ def test_settings_follow_the_observation(env: str, settings: Suite) -> None:
 def test_an_observation_that_cannot_be_flattened_is_one_line() -> None:
     """MiniGrid's own environments observe a text of a space of their own."""
     importlib.import_module("minigrid")
-    with pytest.raises(UserError, match=r"DoorKey.* which cannot be made an array"):
+    with pytest.raises(UserError, match=r"DoorKey.* which cannot be flattened"):
         presets.make("dqn", "MiniGrid-DoorKey-5x5-v0")
 
 
@@ -235,15 +235,15 @@ def suite(**changes: Any) -> Suite:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"name": "atari"}, "proxrl has a suite of this name"),
-        ({"name": "any"}, "proxrl has a suite of this name"),
+        ({"name": "atari"}, "the name is taken by a built-in suite"),
+        ({"name": "any"}, "the name is taken by a built-in suite"),
         ({"ids": "Mine-("}, "suite mine: invalid ids 'Mine-\\('"),
         ({"axis": "hours"}, "invalid axis 'hours': choose steps or frames"),
         ({"scale": "dog"}, "invalid scale 'dog'"),
         ({"agents": {}}, "no settings for the agent dqn"),
         ({"agents": {"dqn": {}, "ppo": {}}}, "unknown agent ppo"),
         ({"agents": {"dqn": {"replay.capcity": 1}}}, "dqn: unknown setting replay.capcity"),
-        ({"agents": agents({}, dqn_c=0.0, rainbow_c=1.0)}, "dqn-pro: proximal.c"),
+        ({"agents": agents({}, dqn_c=0.0, rainbow_c=1.0)}, "dqn-pro: invalid proximal.c 0.0"),
     ],
 )
 def test_a_suite_that_cannot_work_is_refused(wrong: dict[str, Any], message: str) -> None:
