@@ -118,7 +118,7 @@ def test_a_target_network_that_is_replaced_is_followed() -> None:
     model.learn(150, reset_num_timesteps=False)
     assert model.target_distance > 0.0
     model.q_net_target = copy.deepcopy(model.q_net)
-    with pytest.raises(ValueError, match=r"model\.q_net_target is another than model\.policy"):
+    with pytest.raises(ValueError, match=r"model\.q_net_target is not model\.policy"):
         model.learn(150, reset_num_timesteps=False)
 
 
@@ -162,7 +162,7 @@ def test_a_copy_of_the_policy_does_not_drag_the_model_along() -> None:
 
 
 def test_kappa_that_cannot_be_said_names_what_is_open() -> None:
-    with pytest.raises(ValueError, match=r"learning rate of 0 .* say c"):
+    with pytest.raises(ValueError, match=r"learning rate of 0 .* pass c"):
         make(DQNPro, pull_per_sync=1.0, learning_rate=lambda remaining: 1e-3 * (1 - remaining))
 
 
@@ -250,13 +250,13 @@ def test_saying_nothing_is_the_papers_pull_per_sync() -> None:
 def test_contradictions_and_open_questions_are_refused() -> None:
     with pytest.raises(ValueError, match="not both"):
         make(DQNPro, c=0.1, pull_per_sync=1.0)
-    with pytest.raises(ValueError, match="say c instead of pull_per_sync"):
+    with pytest.raises(ValueError, match="pass c instead of pull_per_sync"):
         make(DQNPro, train_freq=(1, "episode"))
-    with pytest.raises(ValueError, match="say c instead of pull_per_sync"):
+    with pytest.raises(ValueError, match="pass c instead of pull_per_sync"):
         make(DQNPro, train_freq=(1, "episode"), gradient_steps=-1)
-    with pytest.raises(ValueError, match=r"tau = 0\.0 leaves open"):
+    with pytest.raises(ValueError, match=r"undefined for tau = 0\.0"):
         make(DQNPro, tau=0.0)
-    with pytest.raises(ValueError, match="pull_per_sync = 2 is more than 1 updates per"):
+    with pytest.raises(ValueError, match="pull_per_sync = 2 exceeds the 1 updates per"):
         make(DQNPro, train_freq=4, target_update_interval=1, pull_per_sync=2.0)
     assert make(DQNPro, train_freq=(1, "episode"), c=0.1).c == 0.1
     with pytest.raises(ValueError, match="c must be positive"):

@@ -162,7 +162,7 @@ def test_c_follows_from_the_pull_per_sync_and_defaults_to_the_papers() -> None:
 def test_contradictions_and_missing_targets_are_refused() -> None:
     with pytest.raises(ValueError, match="not both"):
         make(DQNPro, c=0.1, pull_per_sync=1.0)
-    with pytest.raises(ValueError, match="nothing to pull towards"):
+    with pytest.raises(ValueError, match="no target network"):
         make(DQNPro, c=0.1, target_update_freq=0)
 
 

@@ -1,4 +1,4 @@
-"""A library that is missing or does not fit is named, with the versions that do."""
+"""Missing or unsupported libraries are named, with the supported versions."""
 
 import importlib
 import sys
@@ -40,7 +40,9 @@ def test_importing_the_integration_with_another_version_names_those_that_fit(
 ) -> None:
     pretend(monkeypatch, package, version)
     monkeypatch.delitem(sys.modules, MODULES[package], raising=False)
-    with pytest.raises(ImportError, match=rf"{package} {version} does not fit.*>=2\..*pip install"):
+    with pytest.raises(
+        ImportError, match=rf"{package} {version} is not supported.*>=2\..*pip install"
+    ):
         importlib.import_module(MODULES[package])
 
 
