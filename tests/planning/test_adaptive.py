@@ -176,7 +176,7 @@ def test_mistakes_are_named(arguments: dict[str, float], words: str) -> None:
 
 
 def test_a_rule_stands_alone() -> None:
-    with pytest.raises(UserError, match="say one of beta, c"):
+    with pytest.raises(UserError, match="pass exactly one of beta, c"):
         iterate(GARNET, iterations=1, beta=0.5, rule=AdaptiveBeta)
     with pytest.raises(UserError, match="squared Euclidean"):
         iterate(GARNET, iterations=1, rule=AdaptiveBeta, divergence=SquaredEuclidean())

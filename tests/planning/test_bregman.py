@@ -166,8 +166,8 @@ def test_what_is_not_a_divergence() -> None:
         Mahalanobis(np.ones((2, 3)))
     with pytest.raises(UserError, match="symmetric"):
         Mahalanobis(np.array([[1.0, 2.0], [0.0, 1.0]]))
-    with pytest.raises(UserError, match="positive semi-definite, its least eigenvalue is -1"):
+    with pytest.raises(UserError, match="positive semi-definite, its smallest eigenvalue is -1"):
         Mahalanobis(np.diag([1.0, -1.0]))
     for p in (1.0, 0.5, np.inf, np.nan):
-        with pytest.raises(UserError, match=r"p must lie in \(1, inf\)"):
+        with pytest.raises(UserError, match=r"p must be in \(1, inf\)"):
             LpNorm(p)

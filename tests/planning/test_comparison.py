@@ -98,5 +98,5 @@ def test_progress_ends_at_a_hundred() -> None:
 
 def test_a_flat_value_function_is_refused() -> None:
     flat = MDP(np.eye(3)[None], np.ones((1, 3)), 0.9, "flat")
-    with pytest.raises(UserError, match="flat: v\\* is the same in every state"):
+    with pytest.raises(UserError, match="flat: v\\* is constant"):
         compare([Problem("flat", (flat,), range(1))])

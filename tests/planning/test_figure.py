@@ -144,10 +144,10 @@ def test_the_drawing_has_a_panel_for_each_n_and_a_dot_for_each_best_beta() -> No
     ("arguments", "words"),
     [
         ({"seeds": 0}, "seeds must be at least 1"),
-        ({"seed": -1}, "seed must not be negative"),
+        ({"seed": -1}, "seed must be non-negative"),
         ({"betas": ()}, "at least one n, one beta and one noise level"),
-        ({"n": (0,)}, "n must be a whole number"),
-        ({"betas": (2.0,)}, r"beta must lie in \[0, 1\]"),
+        ({"n": (0,)}, "n must be a positive integer"),
+        ({"betas": (2.0,)}, r"beta must be in \[0, 1\]"),
         ({"levels": (-1.0,)}, "noise level"),
     ],
 )

@@ -44,19 +44,19 @@ def test_terminal_states_loop_to_themselves_without_reward() -> None:
 @pytest.mark.parametrize(
     ("transitions", "rewards", "discount", "words"),
     [
-        (np.stack([STAY, SWAP]) * 0.9, REWARDS, 0.9, "action 0 in state 0 sums to 0.9"),
-        ([[[1.5, -0.5], [0, 1]]], [[0, 0]], 0.9, "must not be negative, got -0.5"),
+        (np.stack([STAY, SWAP]) * 0.9, REWARDS, 0.9, "action 0 in state 0 sum to 0.9"),
+        ([[[1.5, -0.5], [0, 1]]], [[0, 0]], 0.9, "must be non-negative, got -0.5"),
         ([[[np.nan, 1], [0, 1]]], [[0, 0]], 0.9, r"transitions must be finite.*\(0, 0, 0\)"),
         ([STAY], [[0, np.inf]], 0.9, r"rewards must be finite.*\(0, 1\)"),
-        ([STAY], [[0, 0, 0]], 0.9, r"need transitions of shape \(1, 3, 3\), got \(1, 2, 2\)"),
+        ([STAY], [[0, 0, 0]], 0.9, r"must have shape \(1, 3, 3\) .* got \(1, 2, 2\)"),
         ([STAY], [0, 0], 0.9, r"rewards must be \[actions, states\]"),
         ([STAY], np.zeros((0, 2)), 0.9, r"rewards must be \[actions, states\]"),
         ([STAY], [["a", "b"]], 0.9, "rewards must be an array of real numbers"),
-        ([STAY], [[0, 0]], 1.0, r"discount must lie in \[0, 1\), got 1"),
-        ([STAY], [[0, 0]], -0.1, r"discount must lie in \[0, 1\)"),
-        ([STAY], [[0, 0]], float("nan"), r"discount must lie in \[0, 1\)"),
-        (sparse.csr_array(STAY * 2), [[0, 0]], 0.9, "sums to 2"),
-        (sparse.csr_array(STAY), [[0, 0], [0, 0]], 0.9, r"need transitions of shape \(4, 2\)"),
+        ([STAY], [[0, 0]], 1.0, r"discount must be in \[0, 1\), got 1"),
+        ([STAY], [[0, 0]], -0.1, r"discount must be in \[0, 1\)"),
+        ([STAY], [[0, 0]], float("nan"), r"discount must be in \[0, 1\)"),
+        (sparse.csr_array(STAY * 2), [[0, 0]], 0.9, "sum to 2"),
+        (sparse.csr_array(STAY), [[0, 0], [0, 0]], 0.9, r"must have shape \(4, 2\)"),
     ],
 )
 def test_malformed(transitions: object, rewards: object, discount: float, words: str) -> None:
@@ -148,7 +148,7 @@ def test_files(tmp_path) -> None:
 
 
 def test_malformed_files(tmp_path) -> None:
-    with pytest.raises(UserError, match="there is no file"):
+    with pytest.raises(UserError, match="no such file"):
         from_file(tmp_path / "absent.npz")
     text = tmp_path / "text.npz"
     text.write_text("not an archive")
@@ -164,7 +164,7 @@ def test_malformed_files(tmp_path) -> None:
         from_file(code)  # nothing that is loaded can execute code
     partial = tmp_path / "partial.npz"
     np.savez(partial, transitions=np.stack([STAY, SWAP]))
-    with pytest.raises(UserError, match="has no array rewards or discount; it has transitions"):
+    with pytest.raises(UserError, match="has no array rewards or discount; found transitions"):
         from_file(partial)
     wrong = tmp_path / "wrong.npz"
     np.savez(wrong, transitions=np.stack([STAY, SWAP]) / 2, rewards=REWARDS, discount=0.9)

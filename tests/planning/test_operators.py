@@ -119,5 +119,5 @@ def test_the_certificate_is_true(as_sparse: bool) -> None:
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, math.nan, -math.inf])
 def test_n_is_a_natural_number_or_infinity(n: float) -> None:
-    with pytest.raises(UserError, match="n must be a whole number of at least 1, or inf"):
+    with pytest.raises(UserError, match="n must be a positive integer or inf"):
         check_steps(n)

@@ -183,15 +183,15 @@ def test_policy_error_is_zero_at_the_optimum() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"beta": 1.5}, r"beta must lie in \[0, 1\], got 1.5"),
-        ({"beta": [0.5, -0.1]}, r"beta must lie in \[0, 1\], got -0.1"),
-        ({"beta": math.nan}, r"beta must lie in \[0, 1\]"),
+        ({"beta": 1.5}, r"beta must be in \[0, 1\], got 1.5"),
+        ({"beta": [0.5, -0.1]}, r"beta must be in \[0, 1\], got -0.1"),
+        ({"beta": math.nan}, r"beta must be in \[0, 1\]"),
         ({"c": -1.0}, "c must be positive .* got -1"),
         ({"c": -1.0, "divergence": LpNorm(3.0)}, "c must be positive"),
-        ({}, "say one of beta, c"),
-        ({"beta": 0.5, "c": 1.0}, "say one of beta, c"),
-        ({"beta": 0.5, "divergence": LpNorm(3.0)}, "say c for another"),
-        ({"beta": 0.5, "n": 0}, "n must be a whole number of at least 1, or inf, got 0"),
+        ({}, "pass exactly one of beta, c"),
+        ({"beta": 0.5, "c": 1.0}, "pass exactly one of beta, c"),
+        ({"beta": 0.5, "divergence": LpNorm(3.0)}, "pass c for another"),
+        ({"beta": 0.5, "n": 0}, "n must be a positive integer or inf, got 0"),
         ({"beta": 0.5, "iterations": 0}, "iterations must be at least 1"),
         ({"beta": 0.5, "greedy_error": -1.0}, "greedification error"),
         ({"beta": 0.5, "initial": np.zeros(3)}, r"initial values must be \[states\]"),
@@ -204,7 +204,7 @@ def test_mistakes_are_named(arguments, words: str) -> None:
 
 def test_noise_mistakes_are_named() -> None:
     for scale in (-1.0, math.inf, [0.1, math.nan]):
-        with pytest.raises(UserError, match="noise level must be finite and not negative"):
+        with pytest.raises(UserError, match="noise level must be finite and non-negative"):
             Noise(scale)
     with pytest.raises(UserError, match="gaussian or uniform, got cauchy"):
         Noise(1.0, "cauchy")  # type: ignore[arg-type]

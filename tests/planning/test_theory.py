@@ -256,7 +256,7 @@ def test_a_finding_counts_what_it_is_told() -> None:
     control = Finding(Row("C0", "x", "control"))
     control.add(0.5)
     assert not control.as_expected
-    assert "blind" in control.verdict
+    assert "ineffective" in control.verdict
 
 
 def test_theorem_2_on_a_thousand_random_mdps() -> None:
