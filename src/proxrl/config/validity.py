@@ -68,7 +68,7 @@ def _field_errors(config: RunConfig) -> Rules:
         (
             "learner.annealed_rate",
             annealed is not None and not 0 <= annealed < math.inf,
-            "must be finite and not negative",
+            "must be finite and non-negative",
         ),
         ("head.atoms", c.head.atoms < 2, "must be at least 2"),
         ("replay.n_step", r.n_step > 256, "must be at most 256"),
@@ -77,19 +77,19 @@ def _field_errors(config: RunConfig) -> Rules:
         (
             "network.noisy_sigma",
             not 0 <= c.network.noisy_sigma < math.inf,
-            "must be finite and not negative",
+            "must be finite and non-negative",
         ),
         ("seed", not 0 <= c.seed < 2**63, "must be in [0, 2^63)"),
         ("threads", not 0 <= c.threads <= 1024, "must be 0 (one per core) or up to 1024"),
         ("protocol.stack", c.protocol.stack > 255, "must be at most 255"),
         ("protocol.max_episode_steps", limit is not None and limit < 1, "must be at least 1"),
-        ("exploration.decay_steps", c.exploration.decay_steps < 0, "must not be negative"),
-        ("evaluation.min_steps", c.evaluation.min_steps < 0, "must not be negative"),
+        ("exploration.decay_steps", c.exploration.decay_steps < 0, "must be non-negative"),
+        ("evaluation.min_steps", c.evaluation.min_steps < 0, "must be non-negative"),
         ("target.tau", not 0 < t.tau <= 1, "must be in (0, 1]"),
         (
             "proximal.pull_per_sync",
             kappa is not None and not 0 <= kappa < math.inf,
-            "must be finite and not negative",
+            "must be finite and non-negative",
         ),
         ("network.hidden", any(units < 1 for units in c.network.hidden), "must be at least 1 each"),
     ]
