@@ -277,7 +277,12 @@ def grid_of_c(root: Path, seeds: int, rainbow: tuple[float, ...], games: int = 6
         (3, (300.0, 200.0, 100.0), "seen", "dqn-pro: best c = 0.2 of 3"),
         (3, (200.0, 300.0, 100.0), "contradicted", "rainbow-pro: best c = 0.2 of 3"),
         (3, (300.0, 299.9, 100.0), "not testable", "intervals overlap"),
-        (3, (), "not testable", "needs rainbow-pro with at least three values of c, including 0.05"),
+        (
+            3,
+            (),
+            "not testable",
+            "needs rainbow-pro with at least three values of c, including 0.05",
+        ),
         (2, (300.0, 200.0, 100.0), "not testable", "only 2 runs in a game of a c; "),
     ],
 )

@@ -46,7 +46,7 @@ def test_the_oracle_has_the_least_mean_and_the_smallest_of_equal_betas() -> None
 
 def test_verdicts_by_hand() -> None:
     edge = _made_up([[1.0, 1.0]], [1.125, 1.25])
-    assert edge.doubt["adaptive"][0, 0] == pytest.approx(0.0625)
+    assert edge.standard_error["adaptive"][0, 0] == pytest.approx(0.0625)
     assert not edge.not_worse[0, 0]  # 0.1875 > 2 x 0.0625
     assert _made_up([[1.0, 1.0]], [1.0, 1.25]).not_worse[0, 0]  # 0.125 <= 2 x 0.125
     assert _made_up([[1.0, 1.0]], [1.1, 1.1]).near_oracle[0, 0]

@@ -191,7 +191,7 @@ class Learner:
         state |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
         state |= {f"adam.{name}": tensor for name, tensor in self._adam.state().items()}
         state |= {f"rule.{name}": value for name, value in self.rule.state().items()}
-        copies = {name: _copied(value) for name, value in state.items()}
+        copies = {name: _to_cpu(value) for name, value in state.items()}
         return {"updates": self.updates, **copies}
 
     def load(self, state: State) -> None:
@@ -201,17 +201,17 @@ class Learner:
             for name, value in state.items()
         }
         self.updates = state["updates"]
-        self.online.load_state_dict(_below("online.", tensors))
-        self.target.load_state_dict(_below("target.", tensors))
-        self._adam.load(_below("adam.", tensors))
-        self.rule.load(_below("rule.", tensors))
+        self.online.load_state_dict(_with_prefix("online.", tensors))
+        self.target.load_state_dict(_with_prefix("target.", tensors))
+        self._adam.load(_with_prefix("adam.", tensors))
+        self.rule.load(_with_prefix("rule.", tensors))
 
 
-def _copied(value: Any) -> Any:
+def _to_cpu(value: Any) -> Any:
     return value.detach().to("cpu", copy=True) if isinstance(value, Tensor) else value
 
 
-def _below(prefix: str, tensors: State) -> State:
+def _with_prefix(prefix: str, tensors: State) -> State:
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()

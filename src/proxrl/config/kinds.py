@@ -27,21 +27,21 @@ def kind_of(path: str) -> Any:
 def convert(path: str, value: Any, kind: Any) -> Any:
     """Convert a value to its setting's type (list to tuple, int to float) or raise `UserError`."""
     try:
-        return _converted(value, kind)
+        return _convert(value, kind)
     except TypeError:
         raise UserError(f"invalid {path} {value!r}: must be {_format(kind)}") from None
 
 
-def _converted(value: Any, kind: Any) -> Any:
+def _convert(value: Any, kind: Any) -> Any:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         for one in inner:
             try:
-                return _converted(value, one)
+                return _convert(value, one)
             except TypeError:
                 continue
     elif origin is tuple and isinstance(value, list | tuple):
-        return tuple(_converted(one, inner[0]) for one in value)
+        return tuple(_convert(one, inner[0]) for one in value)
     elif origin is typing.Literal and type(value) is str and value in inner:
         return value
     elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):

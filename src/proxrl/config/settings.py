@@ -249,13 +249,13 @@ class RunConfig:
         """A copy with dotted settings replaced: `config.override({"proximal.c": 0.1})`."""
         config = self
         for path, value in changes.items():
-            config = _replaced(config, path.split("."), value, path)
+            config = _replace(config, path.split("."), value, path)
         return config
 
 
-def _replaced(node: Any, path: list[str], value: Any, whole: str) -> Any:
+def _replace(node: Any, path: list[str], value: Any, whole: str) -> Any:
     name, *rest = path
     if not dataclasses.is_dataclass(node) or name not in {f.name for f in dataclasses.fields(node)}:
         raise UserError(f"unknown setting {whole}")
-    inner = _replaced(getattr(node, name), rest, value, whole) if rest else value
+    inner = _replace(getattr(node, name), rest, value, whole) if rest else value
     return dataclasses.replace(node, **{name: inner})  # type: ignore[type-var]

@@ -24,7 +24,7 @@ def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environm
     _import_provider(env, suite)
     _require_supported(env, suite, protocol)
     if suite.make is None:
-        return Gym(env, _made(env, pictures), protocol)
+        return Gym(env, _make_gym(env, pictures), protocol)
     _require_known(bare_id(env))
     function = imported(suite.make, f"make of suite {suite.name}")
     try:
@@ -115,7 +115,7 @@ def _require_supported(env: str, suite: Suite, protocol: ProtocolConfig) -> None
             raise UserError(f"protocol.{name} is only supported by {supported}, not by {env}")
 
 
-def _made(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
+def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
     name = bare_id(env)
     if name in gymnasium.registry:
         _require_known(name)

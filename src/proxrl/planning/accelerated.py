@@ -93,7 +93,7 @@ class _Search:
         self.backups = self.rejected = 0
         self._pause = self._waits = 0
         self._anchor: Array | None = None  # w_{k-1}; None after a momentum restart
-        self._move(values, *self._look(values))
+        self._move(values, *self._evaluate(values))
         self._bound = self.residual  # gamma^k ||T* p_0 - p_0||
 
     def accelerate(self) -> None:
@@ -105,7 +105,7 @@ class _Search:
         step = mix(self.backup, self._point, self._beta)  # w_k
         previous = step if self._anchor is None else self._anchor
         point = step + self._momentum * (step - previous)  # y
-        backup, residual = self._look(point)
+        backup, residual = self._evaluate(point)
         if self._monitored and not residual <= self._mdp.discount * self._bound:
             self.rejected += 1
             self._pause = max(1, 2 * self._pause)
@@ -120,9 +120,9 @@ class _Search:
         """p_{k+1} = T* p_k: value iteration."""
         self._anchor = None
         self._bound *= self._mdp.discount
-        self._move(self.backup, *self._look(self.backup))
+        self._move(self.backup, *self._evaluate(self.backup))
 
-    def _look(self, point: Array) -> tuple[Array, float]:
+    def _evaluate(self, point: Array) -> tuple[Array, float]:
         backup = optimality(self._mdp, point)
         self.backups += 1
         return backup, float(np.abs(backup - point).max())

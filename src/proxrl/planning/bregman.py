@@ -64,11 +64,13 @@ def check_c(c: npt.ArrayLike) -> Array:
     """Require c > 0; inf means no proximal term."""
     array = np.asarray(c, dtype=np.float64)
     if not (array > 0.0).all():
-        raise UserError(f"c must be positive (inf for no proximal term), got {_culprit(array)}")
+        raise UserError(
+            f"c must be positive (inf for no proximal term), got {_first_invalid(array)}"
+        )
     return array
 
 
-def _culprit(c: Array) -> str:
+def _first_invalid(c: Array) -> str:
     return f"{np.ravel(c)[~(np.ravel(c) > 0.0)][0]:g}"
 
 

@@ -93,7 +93,7 @@ def check(options: PlanOptions) -> None:
         seeds=min(1, options.seeds),
         garnets=min(1, options.garnets),
     )
-    compute = _compared if options.adaptive else _computed
+    compute = _compare if options.adaptive else _compute_figure
     compute(few, lambda done, total: None)
 
 
@@ -102,8 +102,8 @@ def _figure(options: PlanOptions, console: Console) -> list[Path]:
 
     _check_folder(options.out)
     with _progress("PMPI iterations") as advance:
-        result = _computed(options, advance)
-    written = _written(lambda: save(result, options.out), options.out)
+        result = _compute_figure(options, advance)
+    written = _save(lambda: save(result, options.out), options.out)
     console.print(_best_table(result))
     _print_paths(written, console)
     return written
@@ -114,8 +114,8 @@ def _adaptive(options: PlanOptions, console: Console) -> list[Path]:
 
     _check_folder(options.out)
     with _progress("% of the comparison") as advance:
-        results = _compared(options, advance)
-    written = _written(lambda: save(results, options.out), options.out)
+        results = _compare(options, advance)
+    written = _save(lambda: save(results, options.out), options.out)
     console.print(_comparison_table(results))
     cells = [cell for result in results for cell in result.not_worse.flat]
     near = [cell for result in results for cell in result.near_oracle.flat]
@@ -128,7 +128,7 @@ def _adaptive(options: PlanOptions, console: Console) -> list[Path]:
     return written
 
 
-def _compared(options: PlanOptions, advance: Callable[[int, int], None]) -> "list[Comparison]":
+def _compare(options: PlanOptions, advance: Callable[[int, int], None]) -> "list[Comparison]":
     from proxrl.planning.comparison import compare
 
     return compare(
@@ -165,7 +165,7 @@ def _problems(options: PlanOptions) -> "tuple[Problem, ...]":
     return problems(options.seeds, options.seed, options.garnets, discount)
 
 
-def _written(save: Callable[[], list[Path]], folder: Path) -> list[Path]:
+def _save(save: Callable[[], list[Path]], folder: Path) -> list[Path]:
     try:
         return save()
     except OSError as error:
@@ -177,7 +177,7 @@ def _print_paths(paths: list[Path], console: Console) -> None:
         console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _computed(options: PlanOptions, advance: Callable[[int, int], None]) -> "Figure1":
+def _compute_figure(options: PlanOptions, advance: Callable[[int, int], None]) -> "Figure1":
     from proxrl.planning.bregman import beta_from_c
     from proxrl.planning.figure import BETAS, figure1
 
@@ -254,7 +254,7 @@ def _best_table(result: "Figure1") -> Table:
         f"γ = {result.discount:g}, {result.noise_kind} noise, mean ± standard error, "
         f"{result.seeds} seed{'s' * (result.seeds > 1)}, {len(result.betas)} betas"
     )
-    columns = ("n", "noise", "best β", "error there", f"at β = {first:g}", f"at β = {last:g}")
+    columns = ("n", "noise", "best β", "error at best β", f"at β = {first:g}", f"at β = {last:g}")
     for column in columns:
         table.add_column(column, justify="right")
     table.add_column("U-shape")
@@ -294,7 +294,7 @@ def _comparison_table(results: "list[Comparison]") -> Table:
             for level, noise in enumerate(result.levels):
                 at = panel, level
                 cells = {
-                    name: _error(mean[at], result.doubt[name][at])
+                    name: _error(mean[at], result.standard_error[name][at])
                     for name, mean in result.mean.items()
                 }
                 oracle = result.mean["oracle"][at]
@@ -313,8 +313,8 @@ def _comparison_table(results: "list[Comparison]") -> Table:
     return table
 
 
-def _error(mean: float, doubt: float) -> str:
-    return f"{mean:.4f}" if math.isnan(doubt) else f"{mean:.4f} ± {doubt:.4f}"
+def _error(mean: float, standard_error: float) -> str:
+    return f"{mean:.4f}" if math.isnan(standard_error) else f"{mean:.4f} ± {standard_error:.4f}"
 
 
 def _claims_table(findings: "list[Finding]", mdps: int) -> Table:

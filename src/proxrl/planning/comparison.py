@@ -86,7 +86,7 @@ class Comparison:
         return {name: one.mean(axis=-1) for name, one in self.samples.items()}
 
     @cached_property
-    def doubt(self) -> dict[str, Array]:
+    def standard_error(self) -> dict[str, Array]:
         """Standard errors of the means, [n, levels]; NaN for a single sample."""
         return {name: standard_error(one) for name, one in self.samples.items()}
 
@@ -213,7 +213,7 @@ def draw(results: Sequence[Comparison]) -> "Figure":
 def _panel(ax: "Axes", result: Comparison, row: int) -> None:
     places = np.arange(len(result.levels))  # equally spaced: no common scale includes 0
     for name, (label, colour, marker) in METHODS.items():
-        mean, doubt = result.mean[name][row], np.nan_to_num(result.doubt[name][row])
+        mean, uncertainty = result.mean[name][row], np.nan_to_num(result.standard_error[name][row])
         ax.plot(
             *(places, mean),
             color=colour,
@@ -224,7 +224,9 @@ def _panel(ax: "Axes", result: Comparison, row: int) -> None:
             clip_on=False,
             zorder=3,
         )
-        ax.fill_between(places, mean - doubt, mean + doubt, color=colour, alpha=0.2, linewidth=0)
+        ax.fill_between(
+            places, mean - uncertainty, mean + uncertainty, color=colour, alpha=0.2, linewidth=0
+        )
     ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)  # 0 and four orders of magnitude
     ax.set_ylim(bottom=0.0)
     ax.set_xticks(places, [f"{level:g}" for level in result.levels])
@@ -240,7 +242,11 @@ def _row(result: Comparison, at: tuple[int, ...]) -> tuple[object, ...]:
     mdps = result.problem.mdps
     discounts = sorted({mdp.discount for mdp in mdps})
     seeds = result.problem.seeds
-    errors = [f"{kind[name][at]:.10g}" for name in METHODS for kind in (result.mean, result.doubt)]
+    errors = [
+        f"{kind[name][at]:.10g}"
+        for name in METHODS
+        for kind in (result.mean, result.standard_error)
+    ]
     return (
         *(__version__, result.problem.name, len(mdps), " ".join(f"{one:g}" for one in discounts)),
         *(result.iterations, result.noise_kind, seeds[0], len(seeds)),
@@ -258,8 +264,8 @@ def _sampled(errors: Array) -> Array:
 def _worse(errors: Array, others: Array) -> Array:
     """Whether the mean over the last axis is larger by more than two paired standard errors."""
     difference = errors - others
-    doubt = np.nan_to_num(standard_error(difference))
-    return np.asarray(difference.mean(axis=-1) > np.maximum(2.0 * doubt, TIE))
+    uncertainty = np.nan_to_num(standard_error(difference))
+    return np.asarray(difference.mean(axis=-1) > np.maximum(2.0 * uncertainty, TIE))
 
 
 def _span(mdp: MDP) -> float:

@@ -80,8 +80,8 @@ class Figure1:
         errors of the difference (each seed has the same noise at every beta)."""
         at_best = np.take_along_axis(self.errors, self.best[..., None, None], axis=2)
         gains = self.errors[:, :, [0, -1]] - at_best  # [n, levels, 2, seeds]
-        doubt = np.nan_to_num(standard_error(gains))
-        return np.asarray((gains.mean(axis=-1) > np.maximum(2.0 * doubt, TIE)).all(axis=-1))
+        uncertainty = np.nan_to_num(standard_error(gains))
+        return np.asarray((gains.mean(axis=-1) > np.maximum(2.0 * uncertainty, TIE)).all(axis=-1))
 
     @cached_property
     def standstill(self) -> Array:
@@ -258,12 +258,17 @@ def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
 
 def _panel(ax: "Axes", result: Figure1, panel: int, colours: Array) -> None:
     for level, colour in enumerate(colours):
-        mean, doubt = result.mean[panel, level], result.standard_error[panel, level]
+        mean, uncertainty = result.mean[panel, level], result.standard_error[panel, level]
         best = result.best[panel, level]
         label = f"{result.levels[level]:g}"
         ax.plot(result.betas, mean, color=colour, linewidth=1.8, label=label, zorder=2)
         ax.fill_between(
-            result.betas, mean - doubt, mean + doubt, color=colour, alpha=0.22, linewidth=0
+            result.betas,
+            mean - uncertainty,
+            mean + uncertainty,
+            color=colour,
+            alpha=0.22,
+            linewidth=0,
         )
         ax.plot(
             *(result.betas[best], mean[best]),

@@ -192,7 +192,7 @@ def one_step_bounds(
     The slopes in beta are opposite, so the bound on the loss d_{k+1} + s_{k+1} does not depend on
     beta (pi_{k+1} is chosen before beta acts). A is invertible: unless b_k = 0, in each state with
     A b_k != 0 one of the two bounds is smallest at beta = 1. "Both are least at beta = 0"
-    (Section 3) therefore holds for no b_k != 0. It does hold over several iterations: see
+    (Section 3) therefore holds for no b_k != 0. What does hold concerns several iterations: see
     `iterated_factor`.
     """
     policy = greedy(mdp, values)

@@ -19,7 +19,7 @@ def source(anchor: Anchor) -> Source:
     """A fixed list, or a callable for each step (a module's `parameters`)."""
     if isinstance(anchor, nn.Module):
         return anchor.parameters  # not a list: `load_state_dict(assign=True)` replaces parameters
-    return anchor if callable(anchor) else _listed(anchor)
+    return anchor if callable(anchor) else _as_list(anchor)
 
 
 def read(anchor: Source) -> list[Tensor]:
@@ -27,10 +27,10 @@ def read(anchor: Source) -> list[Tensor]:
     if not callable(anchor):
         return anchor
     tensors = anchor()
-    return list(tensors.parameters()) if isinstance(tensors, nn.Module) else _listed(tensors)
+    return list(tensors.parameters()) if isinstance(tensors, nn.Module) else _as_list(tensors)
 
 
-def _listed(tensors: Iterable[Tensor]) -> list[Tensor]:
+def _as_list(tensors: Iterable[Tensor]) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         raise TypeError("the anchor is a single tensor: pass a list of tensors")
     try:

@@ -191,7 +191,7 @@ class Proximal(Optimizer):
                 "cannot copy a Proximal whose anchor is a function: the copy would be pulled to "
                 "the original target; pass the module, or a method of the copied object"
             )
-        twin = type(self).__new__(type(self))
-        memo[id(self)] = twin  # first: the owner of the anchor method may hold this optimizer
-        twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return twin
+        duplicate = type(self).__new__(type(self))
+        memo[id(self)] = duplicate  # first: the owner of the anchor method may hold this optimizer
+        duplicate.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return duplicate

@@ -98,8 +98,8 @@ class ReplayLog:
             _allocate(folder / FRAMES, frames_shape, np.dtype(spec.dtype), make),
             _allocate(folder / STEPS, (steps,), STEP, make),
         ]
-        self.frames: Array = _mapped(folder / FRAMES, frames_shape, np.dtype(spec.dtype))
-        self._records = records = _mapped(folder / STEPS, (steps,), STEP)
+        self.frames: Array = _map(folder / FRAMES, frames_shape, np.dtype(spec.dtype))
+        self._records = records = _map(folder / STEPS, (steps,), STEP)
         self._ring = (frames, steps)
         self._frame, self._age = records["frame"], records["age"]
         self._action, self._reward, self._end = records["action"], records["reward"], records["end"]
@@ -181,8 +181,8 @@ class ReplayLog:
     def stack_slots(self, frames: Array, ages: Array) -> Array:
         """Slots of the states ending at these frames, [stack, states], oldest first."""
         if self.spec.stack == 1:
-            alone: Array = (frames % self._ring[0])[None]
-            return alone
+            single: Array = (frames % self._ring[0])[None]
+            return single
         back = np.arange(self.spec.stack - 1, -1, -1)[:, None]
         slots = (frames - back) % self._ring[0]
         return np.where(back <= ages, slots, self.zero_slot)
@@ -238,6 +238,6 @@ def _allocate(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]", make: 
     return descriptor
 
 
-def _mapped(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
+def _map(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
     """The file as a plain ndarray (indexing is faster than with memmap)."""
     return np.asarray(np.memmap(path, dtype=dtype, mode="r+", shape=shape))

@@ -70,7 +70,7 @@ def _column(suite: Suite) -> Column:
 
 def _rows(columns: list[Column], agent: str, paths: list[str]) -> dict[str, list[str]]:
     return {
-        path: [_shown(column[agent][path]) if agent in column else NOTHING for column in columns]
+        path: [_format(column[agent][path]) if agent in column else NOTHING for column in columns]
         for path in paths
     }
 
@@ -79,7 +79,7 @@ def _c(column: Column, agent: str) -> str:
     return f"c = {column[agent]['proximal.c']:g}" if agent in column else NOTHING
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
