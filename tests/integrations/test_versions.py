@@ -29,13 +29,13 @@ def pretend(monkeypatch: pytest.MonkeyPatch, package: str, version: str | None) 
 
 
 @pytest.mark.parametrize("package", MODULES)
-def test_what_is_installed_fits(package: str) -> None:
+def test_the_installed_versions_are_supported(package: str) -> None:
     require(package)
 
 
 @pytest.mark.parametrize("package", MODULES)
 @pytest.mark.parametrize("version", ["1.2.0", "99.0"])
-def test_importing_the_integration_with_another_version_names_those_that_fit(
+def test_importing_with_an_unsupported_version_names_the_supported_ones(
     monkeypatch: pytest.MonkeyPatch, package: str, version: str
 ) -> None:
     pretend(monkeypatch, package, version)
@@ -46,18 +46,20 @@ def test_importing_the_integration_with_another_version_names_those_that_fit(
         importlib.import_module(MODULES[package])
 
 
-def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_the_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pretend(monkeypatch, "tianshou", None)
     with pytest.raises(ImportError, match=r"tianshou is not installed .*pip install 'tianshou"):
         require("tianshou")
 
 
-def test_a_library_that_no_extra_names_is_a_mistake_of_ours() -> None:
+def test_a_library_without_an_extra_is_an_internal_error() -> None:
     with pytest.raises(LookupError, match="no extra"):
         require("keras")
 
 
-def test_a_copy_of_the_sources_without_an_installation_says_so(
+def test_sources_without_an_installation_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def absent(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`proxrl plan`: what is printed, what is written, what is refused."""
+"""`proxrl plan`: what is printed, written and rejected."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from proxrl.planning.figure import LEVELS
 SMALL = {"n": (1,), "beta": (0.0, 0.5, 1.0), "noise": (0.1,), "seeds": 2, "iterations": 20}
 
 
-def test_figure_prints_a_table_and_says_where_it_wrote(tmp_path, capsys) -> None:
+def test_figure_prints_a_table_and_its_files(tmp_path, capsys) -> None:
     run(PlanOptions(out=tmp_path / "deep" / "er", **SMALL))
     printed = capsys.readouterr().out
     assert "FrozenLake8x8-v1" in printed
@@ -45,7 +45,7 @@ def test_adaptive_on_one_environment(tmp_path, capsys) -> None:
     assert "Taxi" not in printed
 
 
-def test_a_check_of_adaptive_is_quick_and_finds_what_the_run_would_find(tmp_path) -> None:
+def test_a_check_of_adaptive_is_quick_and_finds_the_errors_of_the_run(tmp_path) -> None:
     check(PlanOptions(adaptive=True, out=tmp_path))
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match="unknown environment FrozenLake9x9-v1"):
@@ -62,7 +62,7 @@ def test_theory_prints_claim_by_claim(capsys) -> None:
     assert "fails, as expected" in printed
 
 
-def test_a_claim_that_fails_is_an_exit_code(monkeypatch, capsys) -> None:
+def test_a_failed_claim_sets_the_exit_code(monkeypatch, capsys) -> None:
     monkeypatch.setattr(claims, "theorem1_factor", lambda discount, c: 0.0)
     with pytest.raises(SystemExit) as caught:
         run(PlanOptions(theory=True, mdps=3))
@@ -124,7 +124,7 @@ def test_options_of_the_environment(tmp_path, capsys) -> None:
         ({"theory": True, "seed": -1}, "seed must be non-negative"),
     ],
 )
-def test_a_mistake_is_one_line(arguments, words: str, tmp_path) -> None:
+def test_an_error_is_one_line(arguments, words: str, tmp_path) -> None:
     with pytest.raises(UserError, match=words) as caught:
         run(PlanOptions(**{"out": tmp_path, **arguments}))
     assert "\n" not in str(caught.value)

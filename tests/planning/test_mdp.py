@@ -1,4 +1,4 @@
-"""Finite MDPs: what is built, and what is refused with which words."""
+"""Finite MDPs: construction and error messages."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_shapes_and_expectations() -> None:
     assert rewards.tolist() == [2.0, 1.0]
 
 
-def test_sparse_says_the_same_as_dense() -> None:
+def test_sparse_equals_dense() -> None:
     dense = garnet(20, 3, 4, seed=1)
     listed = MDP([sparse.csr_array(one) for one in dense.transitions], dense.rewards, 0.95)
     values = np.random.default_rng(0).standard_normal((20, 2, 3))
@@ -37,7 +37,7 @@ def test_sparse_says_the_same_as_dense() -> None:
 def test_terminal_states_loop_to_themselves_without_reward() -> None:
     rewards = np.array([[0.0, 0.0], [0.0, 1.0]])
     mdp = MDP(np.stack([STAY, STAY]), rewards, 0.9)
-    assert mdp.terminal.tolist() == [True, False]  # the second loops too, but is paid for it
+    assert mdp.terminal.tolist() == [True, False]  # the second is absorbing too, but with a reward
     assert mdp.to_sparse().terminal.tolist() == [True, False]
 
 
@@ -85,8 +85,8 @@ def test_slippery_ice_goes_each_of_three_ways() -> None:
     assert lake.terminal.sum() == 11  # ten holes and the goal
 
 
-def test_taxi_ends_in_a_state_of_its_own() -> None:
-    # Taxi's table goes on from a delivered passenger: ending there would change other states.
+def test_taxi_ends_in_an_additional_state() -> None:
+    # Taxi's table continues after a delivery: making that state terminal would change others.
     taxi = from_gymnasium("Taxi-v4")
     assert taxi.states == 501
     assert np.flatnonzero(taxi.terminal).tolist() == [500]
@@ -122,7 +122,7 @@ def test_an_option_the_environment_does_not_have() -> None:
         from_gymnasium("Taxi-v4", is_slippery=True)
 
 
-def test_garnet_is_seeded_and_branches_as_told() -> None:
+def test_garnet_is_seeded_and_has_the_given_branching() -> None:
     one, same, other = (garnet(30, 2, 5, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(one.transitions, same.transitions)
     assert (one.transitions != other.transitions).any()
