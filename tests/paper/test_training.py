@@ -283,7 +283,7 @@ def grid_of_c(root: Path, seeds: int, rainbow: tuple[float, ...], games: int = 6
             "not testable",
             "needs rainbow-pro with at least three values of c, including 0.05",
         ),
-        (2, (300.0, 200.0, 100.0), "not testable", "only 2 runs in a game of a c; "),
+        (2, (300.0, 200.0, 100.0), "not testable", "only 2 runs in a game for one c; "),
     ],
 )
 def test_the_best_c_is_best_by_intervals(

@@ -265,7 +265,7 @@ def _best_c(findings: Findings, agent: str, claimed: float) -> Answer:
     text = f"{agent}: best c = {best:g} of {len(grid)}"
     weak = next((one for one in tried.values() if one.few), None)
     if weak is not None:
-        return "not testable", f"{_only(weak.runs, weak.fewest)} of a c; {text}"
+        return "not testable", f"{_only(weak.runs, weak.fewest)} for one c; {text}"
     games = set.intersection(*(_games_of(findings.study, one.block) for one in tried.values()))
     if lacks := _lacks(findings.study, games, 6):
         return _within(lacks, ("not testable", text), findings.study)

@@ -153,9 +153,9 @@ class LpNorm:
 
         2u + (N^(2-p) / c) u^(p-1) = |r_i|,    sign(v'_i) = sign(r_i),
 
-    and N is the unique root of ||u(N)||_p = N, found by Newton's method with bisection. The result satisfies the
-    optimality condition to within `tolerance` x (1 + max |r|) in every state; otherwise a
-    RuntimeError is raised.
+    and N is the unique root of ||u(N)||_p = N, found by Newton's method with bisection. The
+    result satisfies the optimality condition to within `tolerance` x (1 + max |r|) in every state;
+    otherwise a RuntimeError is raised.
     """
 
     p: float

@@ -20,7 +20,7 @@ def of_action(outputs: Tensor, actions: Tensor) -> Tensor:
 
 
 def at_action(chosen: Tensor, actions: Tensor, outputs: Tensor) -> Tensor:
-    """The inverse, with zeros for other actions: [batch, ...] -> [batch, actions, ...]."""
+    """Inverse of `of_action`, zero for other actions: [batch, ...] -> [batch, actions, ...]."""
     return outputs.new_zeros(outputs.shape).scatter_(
         1, _as_index(actions, outputs), chosen.unsqueeze(1)
     )
