@@ -41,8 +41,8 @@ def updates_per_sync(model: OffPolicyAlgorithm) -> float:
     assert isinstance(frequency, TrainFreq)  # SB3 converts it during setup
     if frequency.unit != TrainFrequencyUnit.STEP:
         raise ValueError(
-            "the number of updates per sync is unknown with train_freq in episodes: "
-            "pass c instead of pull_per_sync"
+            "the number of updates per sync is unknown with train_freq = "
+            f"({frequency.frequency}, 'episode'): pass c instead of pull_per_sync"
         )
     if not 0.0 < model.tau <= 1.0:
         raise ValueError(f"pull_per_sync is undefined for tau = {model.tau}: pass c")
