@@ -1,10 +1,10 @@
-"""DQN Pro on CartPole in one file: a DQN loop as one writes it by hand, and one more line.
+"""DQN Pro on CartPole in one file: a plain DQN loop and one additional line.
 
     python examples/dqn_pro_single_file.py                  # with the pull
     python examples/dqn_pro_single_file.py --c inf          # without: plain DQN
 
-The line is `Proximal(...)`: it wraps the optimizer, and from then on each step first moves the
-weights w a share lr/c of the way to the target network's, then does what the optimizer does.
+The line is `Proximal(...)`, which wraps the optimizer: each step first moves the weights w a
+fraction lr/c of the way to the target network's, then performs the optimizer's step.
 """
 
 import argparse
@@ -23,7 +23,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="DQN with the proximal term, on CartPole")
     parser.add_argument("--c", type=float, default=0.064, help="inf: plain DQN; 0.064: kappa = 1")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=60_000, help="of the environment")
+    parser.add_argument("--steps", type=int, default=60_000, help="environment steps")
     parser.add_argument("--learning-rate", type=float, default=5e-4)
     parser.add_argument("--discount", type=float, default=0.99)
     parser.add_argument("--batch-size", type=int, default=128)
@@ -31,7 +31,9 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--update-period", type=int, default=2, help="steps between two updates")
     parser.add_argument("--target-period", type=int, default=256, help="steps between two syncs")
     parser.add_argument("--final-epsilon", type=float, default=0.04)
-    parser.add_argument("--epsilon-steps", type=int, default=8_000, help="of its linear decay")
+    parser.add_argument(
+        "--epsilon-steps", type=int, default=8_000, help="steps of the linear decay"
+    )
     return parser.parse_args(words)
 
 
@@ -54,7 +56,7 @@ def train(args: argparse.Namespace) -> tuple[nn.Module, list[float]]:
 
     replay: deque[tuple[np.ndarray, int, float, np.ndarray, bool]] = deque(maxlen=50_000)
     returns: list[float] = []
-    total, loss, wandered = 0.0, 0.0, 0.0
+    total, loss, apart = 0.0, 0.0, 0.0
     observation, _ = env.reset(seed=args.seed)
 
     for step in range(1, args.steps + 1):
@@ -72,7 +74,7 @@ def train(args: argparse.Namespace) -> tuple[nn.Module, list[float]]:
             returns.append(total)
             if len(returns) % 50 == 0:
                 print(f"step {step:>6}  return {np.mean(returns[-50:]):6.1f}  "
-                      f"loss {loss:.4f}  target distance {wandered:.3f}", flush=True)  # fmt: skip
+                      f"loss {loss:.4f}  target distance {apart:.3f}", flush=True)  # fmt: skip
             (observation, _), total = env.reset(), 0.0
         if step <= args.warmup_steps:
             continue
@@ -89,12 +91,12 @@ def train(args: argparse.Namespace) -> tuple[nn.Module, list[float]]:
             h = nn.functional.smooth_l1_loss(values, goals)
             optimizer.zero_grad()
             h.backward()
-            optimizer.step()  # w <- w + (lr/c)(theta - w), then Adam with the gradient from before
+            optimizer.step()  # w <- w + (lr/c)(theta - w), then Adam with the gradient taken before
             loss = h.item()
 
         # Sync.
         if step % args.target_period == 0:
-            wandered = optimizer.distance()  # ||w - theta||: how far this target update goes
+            apart = optimizer.distance()  # ||w - theta||: the size of this target update
             target.load_state_dict(online.state_dict())
 
     env.close()

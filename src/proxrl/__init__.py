@@ -48,7 +48,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: torch takes seconds, and `proxrl --help` needs none of it."""
+    """Lazy import: importing torch takes seconds, and `proxrl --help` does not need it."""
     if name == "presets":
         return importlib.import_module("proxrl.suites.presets")
     if name in _HOMES:

@@ -1,5 +1,4 @@
-"""The user's own parts: `module:name` on the command line, imported, or one line that says why
-not."""
+"""Import user-defined components given as `module:name`."""
 
 import importlib
 from typing import Any
@@ -8,9 +7,9 @@ from proxrl.errors import UserError
 
 
 def imported(path: str, what: str) -> Any:
-    """What `module:name` names; `what` it is, for the complaint."""
+    """Import `module:name`; `what` names the component in the error message."""
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:  # ValueError: no module's name
-        raise UserError(f"{what} {path} cannot be imported: {error}") from None
+    except (ImportError, AttributeError, ValueError) as error:  # ValueError: empty module name
+        raise UserError(f"cannot import {what} {path}: {error}") from None

@@ -1,7 +1,7 @@
-"""The words that rooms exchange: what an environment gives, what the replay holds, what learns.
+"""Types shared by all packages: time steps, observations, batches, checkpoint state.
 
 An *observation* is one frame as the environment gives it and the replay stores it, once. A *state*
-is what a network sees: the last `stack` observations, oldest first, zeros before the episode began.
+is the network's input: the last `stack` observations, oldest first, zero-padded at episode start.
 """
 
 from dataclasses import dataclass
@@ -12,44 +12,44 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-State = dict[str, Any]  # leaves: arrays, tensors or JSON values; dictionaries inside are groups
+State = dict[str, Any]  # nested; leaves are arrays, tensors or JSON values
 
 
 class Saveable(Protocol):
-    """A part of a run that a checkpoint holds: learner, rule, replay, log, generators, ..."""
+    """A part of a run stored in checkpoints: learner, rule, replay, log, generators, ..."""
 
     def state(self) -> State:
-        """Everything the next step depends on; copies, which nothing that follows changes."""
+        """A copy of everything the next step depends on."""
 
     def load(self, state: State) -> None:
-        """Continue where `state` was taken. Tensors may come back as arrays."""
+        """Restore `state`. Tensors may come back as arrays."""
 
 
 class End(IntEnum):
-    """How a step left its episode."""
+    """Whether and how a step ended its episode."""
 
     NO = 0
-    TERMINATED = 1  # the future is worth nothing
-    TRUNCATED = 2  # cut short: bootstrap from the true last observation
+    TERMINATED = 1  # no bootstrapping
+    TRUNCATED = 2  # bootstrap from the true last observation
 
 
 class TimeStep(NamedTuple):
-    """What an environment answers to an action (or to a reset: reward 0, end NO)."""
+    """The result of a step, or of a reset (reward 0, end NO)."""
 
     observation: Array  # one frame, `ObservationSpec.shape`
-    reward: float  # as the environment gives it; the training loop clips what is learnt from
-    end: End  # for learning: a lost life may terminate
+    reward: float  # unclipped; the training loop clips the rewards used for learning
+    end: End  # as seen by the learner: a lost life may terminate
     game_over: bool  # the environment needs a reset
 
 
 @dataclass(frozen=True)
 class ObservationSpec:
-    """Shape and type of one observation, and how many make a state."""
+    """Shape and dtype of one observation, and how many are stacked into a state."""
 
     shape: tuple[int, ...]
     dtype: str  # NumPy name: uint8 for images, float32 for vectors
     stack: int = 1
-    high: float = 1.0  # largest value of an image, which networks scale to 1
+    high: float = 1.0  # largest pixel value; networks scale images to [0, 1]
 
     @property
     def state_shape(self) -> tuple[int, ...]:
@@ -67,7 +67,7 @@ class ObservationSpec:
 class Batch(NamedTuple):
     """A minibatch of n-step transitions; tensors on the learner's device.
 
-    For a transition that starts at step t and spans k <= n steps (fewer at an episode's end):
+    For a transition that starts at step t and spans k <= n steps (k < n at the end of an episode):
     `returns` = sum_{j<k} gamma^j r_{t+j}, `discounts` = gamma^k, or 0 if it terminated.
     """
 
@@ -76,5 +76,5 @@ class Batch(NamedTuple):
     returns: Any  # torch.Tensor [batch], float32
     discounts: Any  # torch.Tensor [batch], float32
     next_states: Any  # torch.Tensor [batch, stack, *observation]
-    indices: Array  # [batch], absolute step numbers: where new priorities go
+    indices: Array  # [batch], absolute step numbers, for priority updates
     weights: Any = None  # torch.Tensor [batch], importance weights; None: all 1

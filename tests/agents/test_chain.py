@@ -1,4 +1,4 @@
-"""Backward passes written out, against autograd: random shapes, both heads, dueling, noise."""
+"""Explicit backward passes against autograd: random shapes, both heads, dueling, noise."""
 
 import copy
 import itertools
@@ -102,7 +102,7 @@ def test_it_is_bit_identical_to_itself() -> None:
     assert torch.equal(*found)
 
 
-def test_a_small_convolution_is_torchs() -> None:
+def test_a_small_convolution_equals_torchs() -> None:
     """One matrix product over patches, against conv2d."""
     spec = ObservationSpec((7, 5, 3), "uint8", 2, high=4.0)
     network = build_network(spec, 2, NetworkConfig("minatar", ()), 0)
@@ -113,12 +113,12 @@ def test_a_small_convolution_is_torchs() -> None:
     torch.testing.assert_close(network(states), expected)
 
 
-def test_a_network_of_ones_own_is_recorded_by_autograd() -> None:
+def test_a_custom_network_is_recorded_by_autograd() -> None:
     own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
     network = QNetwork(own, 2, HEADS["expected"], dueling=False)
     assert isinstance(network._function, Recorded)
     Layout(network).move_(network, with_gradient=True)
-    for _ in range(2):  # gradients do not add up over updates
+    for _ in range(2):  # gradients do not accumulate over updates
         outputs, backward = network.with_backward(torch.ones(3, 1, 4))
         backward(torch.ones_like(outputs))
     assert torch.equal(own[1].weight.grad, torch.full((2, 4), 3.0))

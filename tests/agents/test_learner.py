@@ -1,4 +1,4 @@
-"""The learner: Algorithm 1 line by line, and its off-switches to the bit."""
+"""The learner: Algorithm 1 line by line, and its off-switches, bit for bit."""
 
 import math
 from typing import Any
@@ -53,7 +53,7 @@ def batches(count: int, seed: int = 0) -> list[Batch]:
 
 
 def torch_adam(of: Learner) -> torch.optim.Adam:
-    """Torch's own Adam with the moments of this learner."""
+    """Torch's Adam with the moments of this learner."""
     run = of._config.learner
     adam = torch.optim.Adam(of.weights, run.learning_rate, eps=run.adam_epsilon)
     adam.state[of.weights[0]] = {
@@ -72,9 +72,9 @@ def target(of: Learner) -> torch.Tensor:
     return torch.nn.utils.parameters_to_vector(of.target.parameters()).detach()
 
 
-def test_infinite_c_is_dqn_to_the_bit_after_2000_updates() -> None:
+def test_infinite_c_is_dqn_bit_for_bit_after_2000_updates() -> None:
     dqn = learner(config())
-    dqn.rule = Rule(config())  # the rule that does nothing: Adam alone
+    dqn.rule = Rule(config())  # the rule that does nothing: only Adam
     infinite = learner(config(proximal__c=math.inf))
     none = learner(config(proximal__pull_per_sync=0.0))
     pro = learner(config(proximal__c=0.05))
@@ -86,9 +86,9 @@ def test_infinite_c_is_dqn_to_the_bit_after_2000_updates() -> None:
     assert not torch.equal(online(dqn), online(pro))
 
 
-def test_the_learners_step_is_the_drop_ins_to_the_bit() -> None:
-    """Pull and Adam on one vector, and `Proximal` around torch's own Adam on every parameter, given
-    the same gradients: 200 updates."""
+def test_the_learners_step_is_the_drop_ins_bit_for_bit() -> None:
+    """Pull and Adam on one vector, and `Proximal` around torch's Adam on every parameter, with the
+    same gradients: 200 updates."""
     run = config(proximal__c=0.05)
     each, twin = learner(run), learner(run)
     rate, epsilon = run.learner.learning_rate, run.learner.adam_epsilon
@@ -121,7 +121,7 @@ def test_the_first_update_after_a_sync_is_dqns() -> None:
 
 
 def test_the_pull_keeps_the_target_updates_small() -> None:
-    """Figure 4, right, in small: ||theta_new - theta_old|| at each sync."""
+    """Figure 4, right, at small scale: ||theta_new - theta_old|| at each sync."""
     distances = {}
     for c in (math.inf, 2e-3):
         run = config(proximal__c=c, target__period=50)
@@ -156,7 +156,7 @@ def test_polyak_moves_the_target_after_every_update() -> None:
         torch.testing.assert_close(target(each), 0.25 * online(each) + 0.75 * old)
 
 
-def test_polyak_with_tau_one_is_a_period_of_one_update_to_the_bit() -> None:
+def test_polyak_with_tau_one_is_a_period_of_one_update_bit_for_bit() -> None:
     polyak = learner(config(target__rule="polyak", target__tau=1.0, proximal__c=0.01))
     periodic = learner(config(target__period=1, proximal__c=0.01))
     for batch in batches(100):
@@ -179,7 +179,7 @@ def test_an_update_by_hand() -> None:
     bootstrap = twin.target(batch.next_states).max(dim=1).values
     error = batch.returns + batch.discounts * bootstrap
     error = error - twin.online(batch.states)[rows, batch.actions]
-    error.square().mean().backward()  # equation 5: no half
+    error.square().mean().backward()  # equation 5: no factor 1/2
     adam = torch_adam(twin)
     with torch.no_grad():
         strength = run.learner.learning_rate / 0.05
@@ -190,7 +190,7 @@ def test_an_update_by_hand() -> None:
     torch.testing.assert_close(online(each), online(twin), rtol=0, atol=1e-7)
 
 
-def test_update_reports_what_it_saw() -> None:
+def test_an_update_reports_its_results() -> None:
     each = learner(config())
     (batch,) = batches(1)
     values = each.online(batch.states)[torch.arange(8), batch.actions].detach()
@@ -201,8 +201,8 @@ def test_update_reports_what_it_saw() -> None:
 
 
 @pytest.mark.parametrize("agent", ["dqn", "rainbow", "rainbow-full"])
-def test_where_both_networks_are_one_nothing_is_between_them(agent: str) -> None:
-    """At w = theta: no value distance and no value-space penalty, whatever head and noise."""
+def test_equal_networks_have_no_distance_and_no_penalty(agent: str) -> None:
+    """At w = theta: no value distance and no value-space penalty, for any head and noise."""
     changes = {"network.hidden": (16,), "proximal.rule": "values", "proximal.c": 1.0}
     each = learner(presets.make(agent, "CartPole-v1", {**changes, "proximal.actions": "all"}))
     (batch,) = batches(1)
@@ -237,7 +237,7 @@ def test_double_is_a_switch() -> None:
     assert not torch.equal(online(single), online(double))
 
 
-def test_rainbow_pro_with_infinite_c_is_rainbow_to_the_bit() -> None:
+def test_rainbow_pro_with_infinite_c_is_rainbow_bit_for_bit() -> None:
     small = {"network.hidden": (16,), "target.period": 10}
     plain, pro = (
         learner(presets.make(agent, "CartPole-v1", {**small, **more}))
@@ -253,8 +253,8 @@ def test_rainbow_pro_with_infinite_c_is_rainbow_to_the_bit() -> None:
 
 @pytest.mark.parametrize("double", [False, True])
 def test_a_categorical_update_by_hand(double: bool) -> None:
-    """Cross-entropy with the projected target of the greedy action, weighted, then Adam; doubly,
-    the online network chooses and the target network values."""
+    """Cross-entropy with the projected target of the greedy action, weighted, then Adam; with
+    double DQN the online network selects and the target network evaluates."""
     small = {"network.hidden": (16,), "head.v_min": -2.0, "head.v_max": 2.0, "head.atoms": 5}
     run = presets.make("rainbow", "CartPole-v1", {**small, "learner.double": double})
     each, twin = learner(run), learner(run)
@@ -292,14 +292,14 @@ def rates(run: RunConfig, count: int) -> list[float]:
     return seen
 
 
-def test_the_step_size_falls_between_syncs_and_starts_again() -> None:
+def test_the_step_size_decays_between_syncs_and_restarts() -> None:
     """alpha = 5e-4 to alpha' = 1e-4 over five updates, by hand."""
     seen = rates(config(learner__annealed_rate=1e-4), 7)
     assert seen == pytest.approx([5e-4, 4e-4, 3e-4, 2e-4, 1e-4, 5e-4, 4e-4])
     assert rates(config(learner__annealed_rate=1e-4, target__period=1), 2) == [5e-4, 5e-4]
 
 
-def test_annealing_to_the_same_rate_is_none_to_the_bit() -> None:
+def test_annealing_to_the_same_rate_is_no_annealing_bit_for_bit() -> None:
     plain = learner(config(proximal__c=0.05))
     annealed = learner(config(proximal__c=0.05, learner__annealed_rate=5e-4))
     for batch in batches(200):
@@ -309,8 +309,8 @@ def test_annealing_to_the_same_rate_is_none_to_the_bit() -> None:
 
 
 def test_the_pull_uses_the_annealed_rate() -> None:
-    """At the last update before a sync alpha' = 0: neither Adam nor the pull moves w, which has
-    left theta by then. With the first rate the pull would take 1% of the distance."""
+    """At the last update before a sync alpha' = 0: neither Adam nor the pull moves w, which
+    differs from theta by then. With the initial rate the pull would take 1% of the distance."""
     each = learner(config(proximal__c=0.05, learner__annealed_rate=0.0))
     *first, last = batches(5)
     for batch in first:
@@ -321,7 +321,7 @@ def test_the_pull_uses_the_annealed_rate() -> None:
     assert torch.equal(online(each), before)
 
 
-def test_annealing_goes_on_where_a_checkpoint_was_taken() -> None:
+def test_annealing_continues_from_a_checkpoint() -> None:
     run = config(learner__annealed_rate=1e-5)
     whole, part = learner(run), learner(run)
     history = batches(30)
@@ -347,8 +347,8 @@ def test_noise_is_new_for_every_update_and_from_the_learners_generator() -> None
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
-def test_a_loss_that_is_not_finite_stops_with_a_diagnosis(poison: float) -> None:
-    """What updates report is read later, several at a time: the first bad one is named."""
+def test_a_non_finite_loss_stops_with_a_diagnosis(poison: float) -> None:
+    """Losses are checked later, several at a time: the first invalid one is named."""
     each = learner(config())
     good, bad, after = batches(3)
     updates = [
@@ -362,14 +362,14 @@ def test_a_loss_that_is_not_finite_stops_with_a_diagnosis(poison: float) -> None
         each.require_finite(losses, values)
 
 
-def test_weights_that_are_not_finite_are_never_saved() -> None:
+def test_non_finite_weights_are_never_saved() -> None:
     each = learner(config())
     each.weights[0].data[0] = math.nan
-    with pytest.raises(RunFailed, match="weights are not finite after update 0"):
+    with pytest.raises(RunFailed, match="non-finite weights after update 0"):
         each.state()
 
 
-def test_state_goes_on_to_the_bit() -> None:
+def test_a_restored_state_continues_bit_for_bit() -> None:
     run = config(proximal__c=0.05)
     whole, part = learner(run), learner(run)
     history = batches(30)
@@ -377,7 +377,7 @@ def test_state_goes_on_to_the_bit() -> None:
         whole.update(batch)
         part.update(batch)
     state = part.state()
-    part.update(history[0])  # what happens after a copy was taken does not change the copy
+    part.update(history[0])  # later updates do not change the copy
     resumed = learner(config(proximal__c=0.05, seed=9))
     resumed.load(state)
     for batch in history[13:]:
@@ -388,7 +388,7 @@ def test_state_goes_on_to_the_bit() -> None:
 
 
 def test_frozen_and_unused_weights_stay_where_they_are() -> None:
-    """As a network of one's own may have them."""
+    """Custom networks may have such weights."""
     run = config(proximal__c=0.05)
     network = build_network(SPEC, 2, run.network, run.seed, run.head)
     network.body.layers[0].weight.requires_grad_(False)

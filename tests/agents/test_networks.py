@@ -59,8 +59,8 @@ def test_same_padding_by_hand(
 
 
 def same_oracle(images: Array, weight: Array, bias: Array, stride: int) -> Array:
-    """SAME by TensorFlow's documentation, one output at a time: k - s zeros where the stride
-    divides the size and k - size mod s elsewhere, the odd one at the end."""
+    """SAME padding from TensorFlow's documentation, one output at a time: k - s zeros if the stride
+    divides the size, else k - size mod s, the odd one at the end."""
     kernel = weight.shape[2]
     zeros = [max(kernel - (size % stride or stride), 0) for size in images.shape[1:3]]
     (top, bottom), (left, right) = ((n // 2, n - n // 2) for n in zeros)
@@ -77,7 +77,7 @@ def same_oracle(images: Array, weight: Array, bias: Array, stride: int) -> Array
 @pytest.mark.parametrize(
     ("height", "width", "kernel", "stride"),
     [
-        *((84, 84, 8, 4), (21, 21, 4, 2), (11, 11, 3, 1)),  # the network's own
+        *((84, 84, 8, 4), (21, 21, 4, 2), (11, 11, 3, 1)),  # those of the network
         *((13, 22, 8, 4), (7, 8, 4, 2), (21, 20, 4, 2), (5, 3, 3, 3), (9, 9, 2, 4), (1, 6, 4, 2)),
     ],
 )
@@ -131,8 +131,8 @@ def test_initial_weights_of_dense_layers() -> None:
         assert 0.999 * bound < weight.abs().max() <= bound
 
 
-def test_noisy_layers_keep_initial_weights_of_their_own() -> None:
-    """Means uniform within 1/sqrt(inputs), biases too (Fortunato et al. 2018)."""
+def test_noisy_layers_keep_their_initial_weights() -> None:
+    """Means and biases uniform within 1/sqrt(inputs) (Fortunato et al. 2018)."""
     config = NetworkConfig("minatar", (128,), noisy=True, initial_weights="fan_in")
     network = build_network(MINATAR, 4, config, seed=0)
     bound = 1 / math.sqrt(8 * 8 * 16)
@@ -179,7 +179,7 @@ def test_a_stack_of_images_with_channels_becomes_channels() -> None:
     assert torch.equal(images[0, :, :, 3], states[0, 1, :, :, 1].float())
 
 
-def test_weights_follow_from_the_seed_alone() -> None:
+def test_weights_depend_only_on_the_seed() -> None:
     def weights(seed: int) -> torch.Tensor:
         return next(build_network(VECTOR, 2, NetworkConfig(), seed).parameters())
 
@@ -196,7 +196,7 @@ def test_weights_follow_from_the_seed_alone() -> None:
 CATEGORICAL = HeadConfig("categorical", atoms=5, v_min=-2.0, v_max=2.0)
 
 
-def test_a_categorical_head_gives_logits_and_their_expectation() -> None:
+def test_a_categorical_head_outputs_logits_and_their_expectation() -> None:
     """5 atoms at -2 .. 2: Q = sum_i z_i softmax_i."""
     network = build_network(VECTOR, 3, NetworkConfig(hidden=(8,)), seed=0, head=CATEGORICAL)
     states = torch.randn(6, 1, 4)
@@ -208,7 +208,7 @@ def test_a_categorical_head_gives_logits_and_their_expectation() -> None:
 
 @pytest.mark.parametrize("head", [HeadConfig(), CATEGORICAL])
 def test_dueling_centres_the_advantages_and_adds_the_value(head: HeadConfig) -> None:
-    """With V's row zero and advantages of mean zero it is the plain network; V shifts all alike."""
+    """With V = 0 and advantages of mean 0 it is the plain network; V shifts all actions equally."""
     plain = build_network(VECTOR, 3, NetworkConfig(hidden=(8,)), 0, head)
     dueling = build_network(VECTOR, 3, NetworkConfig(hidden=(8,), dueling=True), 0, head)
     mine, its = ([*network.body.layers, network.body.last] for network in (plain, dueling))
@@ -296,7 +296,7 @@ def with_memory(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) ->
     return WithMemory(spec.shape[0], actions)
 
 
-def test_a_network_of_ones_own_by_name_or_by_module() -> None:
+def test_a_custom_network_by_name_or_by_module() -> None:
     register_network("my-linear", linear)
     assert count(build_network(VECTOR, 2, NetworkConfig("my-linear"), seed=0)) == 10
     by_module = NetworkConfig(f"{__name__}:linear")
@@ -310,19 +310,21 @@ def test_a_network_of_ones_own_by_name_or_by_module() -> None:
         ("nature", VECTOR, "needs images"),
         ("nature-same", VECTOR, "needs images"),
         ("nature", MINATAR, "36 x 36"),
-        ("no_module:f", VECTOR, "cannot be imported"),
-        (":f", VECTOR, "cannot be imported"),
-        (f"{__name__}:too_narrow", VECTOR, "cannot be built: mat1 and mat2"),
+        ("no_module:f", VECTOR, "cannot import network"),
+        (":f", VECTOR, "cannot import network"),
+        (f"{__name__}:too_narrow", VECTOR, "cannot build network .*: mat1 and mat2"),
         (f"{__name__}:with_dropout", VECTOR, "draws random numbers"),
         (f"{__name__}:with_memory", VECTOR, "changes its seen"),
     ],
 )
-def test_what_cannot_be_built(kind: str, spec: ObservationSpec, message: str) -> None:
+def test_invalid_networks(kind: str, spec: ObservationSpec, message: str) -> None:
     with pytest.raises(UserError, match=message):
         build_network(spec, 2, NetworkConfig(kind), seed=0)
 
 
 def test_a_network_with_the_wrong_output_is_named() -> None:
     register_network("wrong", lambda spec, actions, hidden: nn.Linear(4, 7))
-    with pytest.raises(UserError, match=r"gives shape \(1, 1, 7\) for one state, not \(1, 2\)"):
+    with pytest.raises(
+        UserError, match=r"returned shape \(1, 1, 7\) for one state, expected \(1, 2\)"
+    ):
         build_network(VECTOR, 2, NetworkConfig("wrong"), seed=0)

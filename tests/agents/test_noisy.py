@@ -1,4 +1,4 @@
-"""Noisy layers: the formula written out, their off-switch, and where the noise comes from."""
+"""Noisy layers: the explicit formula, the off-switch, and the source of the noise."""
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ def body() -> nn.Module:
 
 
 def test_the_factorised_form_is_the_papers_formula() -> None:
-    """(W + sigma_W * f(e_out) f(e_in)^T) x + b + sigma_b * f(e_out), with the matrix built."""
+    """(W + sigma_W * f(e_out) f(e_in)^T) x + b + sigma_b * f(e_out), with the full matrix."""
     torch.manual_seed(0)
     layer = NoisyLinear(nn.Linear(5, 3), sigma=0.5)
     nn.init.normal_(layer.weight_sigma)
@@ -39,7 +39,7 @@ def test_zero_sigma_is_the_plain_network_with_noise_drawn() -> None:
     torch.testing.assert_close(noisy(x), plain(x), rtol=0, atol=1e-7)
 
 
-def test_silent_it_is_its_means_until_noise_is_drawn_and_again_after_silence() -> None:
+def test_a_silent_layer_uses_its_means_until_noise_is_drawn() -> None:
     plain, noisy, x = body(), make_noisy(body(), sigma=0.5), torch.randn(6, 5)
     assert torch.equal(noisy(x), plain(x))
     generator = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def test_a_layer_used_twice_stays_one_and_a_frozen_one_frozen() -> None:
 
 
 class Own(nn.Linear):
-    """A subclass may compute anything: it is left alone."""
+    """A subclass may compute anything, so it is not replaced."""
 
 
 def test_only_plain_linear_layers_are_replaced() -> None:

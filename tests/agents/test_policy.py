@@ -1,4 +1,4 @@
-"""Exploration by hand."""
+"""Exploration, by hand."""
 
 import numpy as np
 import pytest

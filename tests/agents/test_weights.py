@@ -1,4 +1,4 @@
-"""Weights as one vector: every parameter and its gradient a view of it."""
+"""Weights as one vector: every parameter and its gradient is a view of it."""
 
 import copy
 
@@ -31,7 +31,7 @@ def test_parameters_keep_values_shapes_and_memory_order() -> None:
 
 
 def test_the_vector_is_the_weights_and_its_gradient_theirs() -> None:
-    """A step on the vector is a step of the network, against torch's own SGD."""
+    """A step on the vector is a step of the network; compared with torch's SGD."""
     moved, plain = network(), network()
     layout = Layout(moved)
     (vector,) = layout.move_(moved, with_gradient=True)
@@ -63,7 +63,7 @@ def test_a_vector_for_each_dtype() -> None:
     assert [vector.dtype for vector in vectors] == [torch.float32, torch.float64]
 
 
-def test_tied_weights_are_one_and_frozen_ones_stay_outside() -> None:
+def test_tied_weights_are_one_and_frozen_ones_are_excluded() -> None:
     tied = nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))
     tied[2].weight = tied[0].weight
     tied[2].bias.requires_grad_(False)
@@ -73,7 +73,7 @@ def test_tied_weights_are_one_and_frozen_ones_stay_outside() -> None:
     assert tied[2].weight is tied[0].weight
 
 
-def test_a_copy_has_a_vector_of_its_own() -> None:
+def test_a_copy_has_its_own_vector() -> None:
     online = network()
     target = copy.deepcopy(online)
     layout = Layout(online)
@@ -83,13 +83,13 @@ def test_a_copy_has_a_vector_of_its_own() -> None:
     assert all(p.abs().sum() == 0 for p in online.parameters())
 
 
-def test_parameters_that_share_memory_are_refused() -> None:
+def test_parameters_that_share_memory_are_rejected() -> None:
     shared = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     shared[1].weight = nn.Parameter(shared[0].weight.data.t())
     with pytest.raises(UserError, match=r"0\.weight and 1\.weight share memory"):
         Layout(shared)
 
 
-def test_a_network_without_trained_parameters_is_refused() -> None:
+def test_a_network_without_trained_parameters_is_rejected() -> None:
     with pytest.raises(UserError, match="no parameter that requires a gradient"):
         Layout(nn.Linear(2, 2).requires_grad_(False))

@@ -1,4 +1,4 @@
-"""Atari against Gymnasium's own wrappers, and episodes that stand alone."""
+"""Atari compared with Gymnasium's wrappers, and independent episodes."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def seed(number: int = 0) -> np.random.SeedSequence:
     ("game", "skip"), [("Breakout", 4), ("Pong", 4), ("SpaceInvaders", 4), ("Pong", 2), ("Pong", 1)]
 )
 def test_frames_and_rewards_are_gymnasiums(game: str, skip: int) -> None:
-    """Same actions, stickiness off: every frame and reward equal to `AtariPreprocessing`'s."""
+    """Same actions, no stickiness: every frame and reward equals that of `AtariPreprocessing`."""
     mine = make(f"ALE/{game}-v5", replace(STEADY, frame_skip=skip))
     raw = gymnasium.make(f"ALE/{game}-v5", frameskip=1, repeat_action_probability=0.0)
     theirs = AtariPreprocessing(raw, noop_max=0, frame_skip=skip, screen_size=84)
@@ -49,7 +49,7 @@ def test_frames_and_rewards_are_gymnasiums(game: str, skip: int) -> None:
 
 class Slow:
     """Dopamine's rules one emulator frame at a time, on Gymnasium's unprocessed environment: a lost
-    life leaves the skip, and its observation is made of the screens there are."""
+    life ends the skip, and its observation is made from the available screens."""
 
     def __init__(self, game: str) -> None:
         raw = gymnasium.make(f"ALE/{game}-v5", frameskip=1, repeat_action_probability=0.0)
@@ -82,7 +82,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("game", ["Breakout", "MsPacman", "Qbert", "Seaquest", "SpaceInvaders"])
-def test_a_lost_life_that_is_terminal_leaves_the_frame_skip(game: str) -> None:
+def test_a_terminal_life_loss_ends_the_frame_skip(game: str) -> None:
     """Frames, rewards and ends equal, until five lives were lost in the middle of a skip."""
     mine = make(f"ALE/{game}-v5", replace(STEADY, life_loss_terminal=True))
     theirs = Slow(game)
@@ -111,13 +111,13 @@ def lived(environment: Atari, number: int, actions: Array) -> list[tuple[Array, 
 
 
 @pytest.mark.parametrize("game", ["Breakout", "Seaquest"])
-def test_an_episode_depends_on_nothing_before_it(game: str) -> None:
+def test_an_episode_is_independent_of_earlier_ones(game: str) -> None:
     environment = make(f"ALE/{game}-v5", DOPAMINE)
     assert isinstance(environment, Atari)
     actions = np.random.default_rng(1).integers(environment.actions, size=120)
     first = lived(environment, 7, actions)
     episodes = Episodes(environment, seed=3, stream=(0,))
-    for _ in range(6):  # whole games in between: a reset of ALE's alone does not undo all of them
+    for _ in range(6):  # whole games in between: ALE's reset does not undo all of them
         now = episodes.begin()
         while not now.game_over:
             now = episodes.step(1 + len(episodes.actions) % (environment.actions - 1))
@@ -133,7 +133,7 @@ def test_an_episode_depends_on_nothing_before_it(game: str) -> None:
 
 
 def test_sticky_actions_repeat_a_quarter_of_the_frames() -> None:
-    """Counted at the emulator: frames that executed another action than the one asked for."""
+    """Counted at the emulator: frames that executed a different action than requested."""
     environment = Atari("ALE/Pong-v5", DOPAMINE)
     executed: list[int] = []
 
@@ -154,12 +154,12 @@ def test_sticky_actions_repeat_a_quarter_of_the_frames() -> None:
     for step in range(700):  # before a game can be lost
         environment.step(step % 2)
         asked += [step % 2] * 4
-    # An action asked for four times comes late with probability 1/4, 1/16, 1/64, 1/256.
+    # An action requested for four frames is late with probability 1/4, 1/16, 1/64, 1/256.
     late = np.mean(np.array(executed) != np.array(asked))
     assert late == pytest.approx((1 / 4 + 1 / 16 + 1 / 64 + 1 / 256) / 4, abs=0.015)
 
 
-def test_a_lost_life_ends_learning_only_if_asked_for() -> None:
+def test_a_lost_life_is_terminal_only_on_request() -> None:
     ends = {}
     for terminal in (False, True):
         protocol = ProtocolConfig(stack=4, frame_skip=4, life_loss_terminal=terminal)

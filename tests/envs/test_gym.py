@@ -1,4 +1,4 @@
-"""Any Gymnasium environment: what becomes of its observations, and one line for what cannot be."""
+"""Any Gymnasium environment: conversion of observations, and one-line errors."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ PLAIN = ProtocolConfig()
 
 
 class Toy(gymnasium.Env[Any, Any]):
-    """Observes samples of a space; ends as told."""
+    """Observes samples of a space; ends on request."""
 
     def __init__(self, observation: "spaces.Space[Any]", action: "spaces.Space[Any]") -> None:
         self.observation_space, self.action_space = observation, action
@@ -81,11 +81,11 @@ def test_truncation_is_not_termination_and_actions_may_start_anywhere() -> None:
         ("ALE/Brekout-v5", "did you mean ALE/Breakout-v5"),
         ("CartPol-v1", "did you mean CartPole-v1"),
         ("MinAtar/Brakout-v1", "did you mean MinAtar/Breakout-v1"),
-        ("Pendulum-v1", "needs discrete actions"),
+        ("Pendulum-v1", "only discrete actions"),
         ("no_such_module:Name-v0", "cannot import no_such_module"),
     ],
 )
-def test_what_cannot_be_made_is_one_helpful_line(env: str, message: str) -> None:
+def test_an_invalid_environment_is_a_one_line_error(env: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         make(env, PLAIN)
     assert "\n" not in str(caught.value)
@@ -99,6 +99,6 @@ def test_what_cannot_be_made_is_one_helpful_line(env: str, message: str) -> None
         ProtocolConfig(sticky_actions=0.25),
     ],
 )
-def test_what_only_atari_can_do_is_refused_elsewhere(protocol: ProtocolConfig) -> None:
-    with pytest.raises(UserError, match="not CartPole-v1"):
+def test_unsupported_protocol_settings_are_rejected(protocol: ProtocolConfig) -> None:
+    with pytest.raises(UserError, match="not by CartPole-v1"):
         make("CartPole-v1", protocol)

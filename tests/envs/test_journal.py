@@ -1,4 +1,4 @@
-"""Episodes: truncation, numbering, and living again."""
+"""Episodes: truncation, numbering, and replaying."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def test_a_termination_on_the_last_allowed_step_stays_a_termination() -> None:
     assert ends[-1].end == End.TERMINATED
 
 
-def test_an_episode_lived_again_is_the_same() -> None:
+def test_a_replayed_episode_is_the_same() -> None:
     episodes = cartpole()
     episodes.begin()
     episodes.begin()

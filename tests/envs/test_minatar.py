@@ -1,4 +1,4 @@
-"""MinAtar: every episode a function of its seed and actions, whatever came before."""
+"""MinAtar: every episode is a function of its seed and actions only."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from proxrl.envs import Episodes, make
 from proxrl.types import Array
 
 GAMES = ["Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"]
-STICKY = ProtocolConfig(sticky_actions=0.5)  # often, so that a leak would show
+STICKY = ProtocolConfig(sticky_actions=0.5)  # high, to make a leak visible
 
 
 def episode(episodes: Episodes, number: int, actions: Array) -> list[tuple[bytes, float]]:
@@ -21,7 +21,7 @@ def episode(episodes: Episodes, number: int, actions: Array) -> list[tuple[bytes
 
 
 @pytest.mark.parametrize("game", GAMES)
-def test_an_episode_depends_on_nothing_before_it(game: str) -> None:
+def test_an_episode_is_independent_of_earlier_ones(game: str) -> None:
     environment = make(f"MinAtar/{game}-v1", STICKY)
     episodes = Episodes(environment, seed=0, stream=(0,))
     generator = np.random.default_rng(0)
@@ -36,7 +36,7 @@ def test_an_episode_depends_on_nothing_before_it(game: str) -> None:
 
 
 def test_the_last_action_would_leak_without_clearing_it() -> None:
-    """The fault that the test above is for: MinAtar's own reset keeps it."""
+    """The bug that the test above guards against: MinAtar's reset keeps the last action."""
     environment = make("MinAtar/Breakout-v1", STICKY)
     environment.reset(np.random.SeedSequence(0))
     environment.step(1)
@@ -46,7 +46,7 @@ def test_the_last_action_would_leak_without_clearing_it() -> None:
     assert environment._env.game.last_action == 0  # type: ignore[attr-defined]
 
 
-def test_a_picture_for_videos() -> None:
+def test_rendering() -> None:
     environment = make("MinAtar/Asterix-v1", STICKY)
     environment.reset(np.random.SeedSequence(0))
     picture = environment.render()

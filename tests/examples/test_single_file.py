@@ -59,7 +59,7 @@ def test_from_the_shell() -> None:
 def test_it_learns_cartpole(
     example: ModuleType, c: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Seeds 0, 1 and 2, fixed beforehand; the median must pass."""
+    """Seeds 0, 1 and 2, fixed in advance; the median must pass."""
     scores = []
     for seed in ("0", "1", "2"):
         network, _ = example.train(example.arguments(["--seed", seed, "--c", c]))

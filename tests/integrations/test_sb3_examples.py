@@ -1,6 +1,6 @@
-"""Examples after Stable-Baselines3's own documentation, with the class swapped: they run as before.
+"""Examples from Stable-Baselines3's documentation with the class replaced.
 
-Steps are fewer than there; nothing else is changed for our sake.
+They use fewer steps; nothing else is changed.
 """
 
 from pathlib import Path
@@ -76,7 +76,7 @@ def test_normalised_vectorised_environments() -> None:
     assert model._n_updates == 400 - 100  # one update per transition after learning starts
 
 
-def test_environments_in_processes_of_their_own() -> None:
+def test_environments_in_subprocesses() -> None:
     env = make_vec_env("CartPole-v1", n_envs=2, vec_env_cls=SubprocVecEnv)
     DQNPro("MlpPolicy", env, c=0.2, buffer_size=1_000).learn(200)
     env.close()
@@ -96,7 +96,7 @@ class CustomCNN(BaseFeaturesExtractor):
         return self.linear(self.cnn(observations))  # type: ignore[no-any-return]
 
 
-def test_a_policy_of_ones_own() -> None:
+def test_a_custom_policy() -> None:
     model = DQNPro(
         "CnnPolicy",
         FakeImageEnv(screen_height=40, screen_width=40),
@@ -115,7 +115,7 @@ def test_a_policy_of_ones_own() -> None:
     assert isinstance(model.proximal.inner, torch.optim.RMSprop)
 
 
-def test_the_papers_line_on_real_atari() -> None:
+def test_the_papers_update_on_real_atari() -> None:
     gym.register_envs(ale_py)
     env = AtariWrapper(gym.make("BreakoutNoFrameskip-v4"))
     model = DQNPro("CnnPolicy", env, c=0.2, buffer_size=200, learning_starts=20, device="cpu")

@@ -1,4 +1,4 @@
-"""`DQNPro` and `QRDQNPro` in the real Stable-Baselines3: what the pull does, and what it leaves."""
+"""`DQNPro` and `QRDQNPro` in the real Stable-Baselines3: what the pull changes, and what not."""
 
 import copy
 import math
@@ -49,17 +49,19 @@ def weights(model: Any) -> Tensor:
 
 
 @pytest.mark.parametrize(("plain", "pro"), CLASSES)
-def test_infinite_c_is_the_plain_algorithm_to_the_bit_after_1000_updates(
+def test_infinite_c_is_the_plain_algorithm_bit_for_bit_after_1000_updates(
     plain: type[DQN], pro: type[DQN]
 ) -> None:
-    one = make(plain).learn(1_050)  # made and trained in turn: SB3 seeds the global generators
+    one = make(plain).learn(
+        1_050
+    )  # created and trained one after the other: SB3 seeds the global generators
     other = make(pro, c=math.inf).learn(1_050)
     assert one._n_updates == other._n_updates == 1_000
     assert torch.equal(weights(one), weights(other))
 
 
 def hook_the_pull(oracle: Any, c: float = 0.05) -> dict[str, Any]:
-    """The paper's line, at the current rate, before each step of a plain algorithm's optimizer."""
+    """The paper's update, at the current rate, before each optimizer step of a plain algorithm."""
     [group] = oracle.policy.optimizer.param_groups
     online, target = list(group["params"]), list(target_of(oracle).parameters())
     oracle.policy.optimizer.register_step_pre_hook(
@@ -80,7 +82,7 @@ def test_it_is_the_plain_algorithm_with_a_pull_before_each_step(
     assert not torch.equal(weights(make(plain).learn(300)), weights(model))
 
 
-def test_a_schedule_moves_the_pull_with_the_step() -> None:
+def test_a_schedule_scales_step_and_pull() -> None:
     def schedule(remaining: float) -> float:
         return 1e-3 * remaining
 
@@ -118,7 +120,7 @@ def test_a_target_network_that_is_replaced_is_followed() -> None:
     model.learn(150, reset_num_timesteps=False)
     assert model.target_distance > 0.0
     model.q_net_target = copy.deepcopy(model.q_net)
-    with pytest.raises(ValueError, match=r"model\.q_net_target is another than model\.policy"):
+    with pytest.raises(ValueError, match=r"model\.q_net_target is not model\.policy"):
         model.learn(150, reset_num_timesteps=False)
 
 
@@ -132,7 +134,7 @@ def test_c_may_be_changed_while_training_and_is_saved(tmp_path: Path) -> None:
         model.c = 1e-6
 
 
-def test_loading_takes_one_way_to_say_c(tmp_path: Path) -> None:
+def test_loading_accepts_c_or_pull_per_sync(tmp_path: Path) -> None:
     make(DQNPro, c=0.05).save(tmp_path / "model")
     with pytest.raises(ValueError, match="not both"):
         DQNPro.load(tmp_path / "model", c=0.5, pull_per_sync=1.0)
@@ -151,7 +153,7 @@ def test_the_distance_has_no_value_before_the_first_sync_and_survives_a_file(
     assert DQNPro.load(tmp_path / "model").target_distance == model.target_distance
 
 
-def test_a_copy_of_the_policy_does_not_drag_the_model_along() -> None:
+def test_a_copy_of_the_policy_does_not_include_the_model() -> None:
     plain, pro = make(DQN), make(DQNPro, c=0.05)
     sizes = [len(pickle.dumps(model.policy)) for model in (plain, pro)]
     assert sizes[1] < 1.2 * sizes[0]
@@ -161,8 +163,8 @@ def test_a_copy_of_the_policy_does_not_drag_the_model_along() -> None:
     assert pro.proximal.distance() == 0.0
 
 
-def test_kappa_that_cannot_be_said_names_what_is_open() -> None:
-    with pytest.raises(ValueError, match=r"learning rate of 0 .* say c"):
+def test_an_undefined_kappa_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"learning rate of 0 .* pass c"):
         make(DQNPro, pull_per_sync=1.0, learning_rate=lambda remaining: 1e-3 * (1 - remaining))
 
 
@@ -170,7 +172,7 @@ def test_kappa_that_cannot_be_said_names_what_is_open() -> None:
 
 
 class Syncs(BaseCallback):
-    """`_n_updates` at each sync, seen from outside: the target's weights have changed."""
+    """`_n_updates` at each sync, detected by changes of the target's weights."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -200,9 +202,7 @@ class Syncs(BaseCallback):
     ],
 )
 @pytest.mark.filterwarnings("ignore:The number of environments")
-def test_updates_per_sync_is_what_the_library_really_does(
-    settings: dict[str, Any], expected: int
-) -> None:
+def test_updates_per_sync_matches_the_library(settings: dict[str, Any], expected: int) -> None:
     n_envs = settings.pop("n_envs", 1)
     model = make(DQNPro, make_vec_env("CartPole-v1", n_envs), c=1.0, learning_starts=0, **settings)
     syncs = Syncs()
@@ -241,22 +241,22 @@ def test_c_follows_from_the_pull_per_sync() -> None:
     assert polyak.c == pytest.approx(1e-3 / 0.005)
 
 
-def test_saying_nothing_is_the_papers_pull_per_sync() -> None:
-    """SB3's own defaults: 1e-4, an update every 4 steps, a sync every 10,000: c = 0.25."""
+def test_the_default_is_the_papers_pull_per_sync() -> None:
+    """SB3's defaults: 1e-4, an update every 4 steps, a sync every 10,000: c = 0.25."""
     model = DQNPro("MlpPolicy", "CartPole-v1", buffer_size=10, device="cpu")
     assert model.c == pytest.approx(0.25)
 
 
-def test_contradictions_and_open_questions_are_refused() -> None:
+def test_contradictory_and_ambiguous_arguments_are_rejected() -> None:
     with pytest.raises(ValueError, match="not both"):
         make(DQNPro, c=0.1, pull_per_sync=1.0)
-    with pytest.raises(ValueError, match="say c instead of pull_per_sync"):
+    with pytest.raises(ValueError, match="pass c instead of pull_per_sync"):
         make(DQNPro, train_freq=(1, "episode"))
-    with pytest.raises(ValueError, match="say c instead of pull_per_sync"):
+    with pytest.raises(ValueError, match="pass c instead of pull_per_sync"):
         make(DQNPro, train_freq=(1, "episode"), gradient_steps=-1)
-    with pytest.raises(ValueError, match=r"tau = 0\.0 leaves open"):
+    with pytest.raises(ValueError, match=r"undefined for tau = 0\.0"):
         make(DQNPro, tau=0.0)
-    with pytest.raises(ValueError, match="pull_per_sync = 2 is more than 1 updates per"):
+    with pytest.raises(ValueError, match="pull_per_sync = 2 exceeds the 1 updates per"):
         make(DQNPro, train_freq=4, target_update_interval=1, pull_per_sync=2.0)
     assert make(DQNPro, train_freq=(1, "episode"), c=0.1).c == 0.1
     with pytest.raises(ValueError, match="c must be positive"):
@@ -289,7 +289,7 @@ def test_the_term_and_its_settings_survive_save_and_load(
     loaded.learn(60, reset_num_timesteps=False)
 
 
-def test_load_can_say_the_term_anew(tmp_path: Path) -> None:
+def test_load_can_override_the_term(tmp_path: Path) -> None:
     make(DQNPro, c=0.05).save(tmp_path / "model")
     vectorised = make_vec_env("CartPole-v1", 4)
     assert DQNPro.load(tmp_path / "model", c=0.5).proximal.c == 0.5
@@ -301,7 +301,7 @@ def test_load_can_say_the_term_anew(tmp_path: Path) -> None:
     )
 
 
-def test_files_go_to_and_from_plain_dqn(tmp_path: Path) -> None:
+def test_files_are_compatible_with_plain_dqn(tmp_path: Path) -> None:
     plain, pro = make(DQN), make(DQNPro, c=0.05)
     for model, name in ((plain, "plain"), (pro, "pro")):
         model.learn(130)
@@ -316,7 +316,7 @@ def test_files_go_to_and_from_plain_dqn(tmp_path: Path) -> None:
         model.learn(60, reset_num_timesteps=False)
 
 
-def test_set_parameters_brings_weights_and_leaves_the_setting() -> None:
+def test_set_parameters_replaces_weights_and_keeps_c() -> None:
     giver, taker = make(DQNPro, c=0.05), make(DQNPro, c=0.5)
     giver.learn(130)
     taker.set_parameters(giver.get_parameters())
@@ -324,7 +324,7 @@ def test_set_parameters_brings_weights_and_leaves_the_setting() -> None:
     assert taker.proximal.c == 0.5
 
 
-def test_a_deep_copy_carries_on_alone() -> None:
+def test_a_deep_copy_is_independent() -> None:
     model = make(DQNPro, c=0.05)
     model.learn(130)
     twin = copy.deepcopy(model)
@@ -343,7 +343,7 @@ def test_target_distance_is_the_size_of_the_last_target_update(tmp_path: Path) -
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     class Moves(BaseCallback):
-        """||theta_new - theta_old|| by another way: snapshots of the target."""
+        """||theta_new - theta_old|| computed independently, from snapshots of the target."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -369,7 +369,7 @@ def test_target_distance_is_the_size_of_the_last_target_update(tmp_path: Path) -
     assert calls_per_sync(model) == 100
 
 
-def test_with_polyak_targets_the_distance_is_that_of_the_moment() -> None:
+def test_with_polyak_targets_the_distance_is_the_current_one() -> None:
     model = make(DQNPro, c=0.05, tau=0.01, target_update_interval=1)
     model.learn(200, log_interval=1)
     model.dump_logs()

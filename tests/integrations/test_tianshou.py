@@ -34,7 +34,7 @@ PERIOD = 20
 
 
 def make(kind: type, **settings: Any) -> Any:
-    """An algorithm as in Tianshou's own CartPole tests, smaller."""
+    """An algorithm as in Tianshou's CartPole tests, but smaller."""
     torch.manual_seed(0)
     noisy = {"linear_layer": NoisyLinear} if issubclass(kind, RainbowDQN) else {}
     dueling = ({"hidden_sizes": [8], **noisy}, {"hidden_sizes": [8], **noisy})
@@ -57,7 +57,7 @@ def make(kind: type, **settings: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def experience() -> Any:
-    """500 transitions that look like CartPole's."""
+    """500 transitions similar to CartPole's."""
     draw = np.random.default_rng(0)
     buffer = PrioritizedReplayBuffer(500, alpha=0.6, beta=0.4)
     for number in range(500):
@@ -76,7 +76,7 @@ def experience() -> Any:
 
 
 def learn(algorithm: Any, experience: Any, updates: int) -> list[Any]:
-    """Updates alone, from copies of the same experience, with the same draws."""
+    """Only updates, on copies of the same experience, with the same draws."""
     buffer = copy.deepcopy(experience)
     np.random.seed(1)  # noqa: NPY002 - Tianshou draws from NumPy's global generator
     torch.manual_seed(1)
@@ -85,7 +85,7 @@ def learn(algorithm: Any, experience: Any, updates: int) -> list[Any]:
 
 
 def trained(network: nn.Module, model: nn.Module) -> list[Tensor]:
-    """Of a network like `model`: without the noise, which Tianshou keeps as frozen parameters."""
+    """Parameters of a network like `model`, without the noise, which Tianshou freezes."""
     pairs = zip(network.parameters(), model.parameters(), strict=True)
     return [each.detach() for each, own in pairs if own.requires_grad]
 
@@ -95,7 +95,7 @@ def weights(algorithm: Any) -> Tensor:
 
 
 @pytest.mark.parametrize(("plain", "pro"), CLASSES)
-def test_infinite_c_is_the_plain_algorithm_to_the_bit_after_1000_updates(
+def test_infinite_c_is_the_plain_algorithm_bit_for_bit_after_1000_updates(
     experience: Any, plain: type, pro: type
 ) -> None:
     one, other = make(plain), make(pro, c=math.inf)
@@ -120,15 +120,15 @@ def test_it_is_the_plain_algorithm_with_a_pull_before_each_step(
     assert not torch.equal(weights(unpulled), weights(model))
 
 
-def test_what_the_target_has_no_copy_of_stays() -> None:
-    """C51's support is a parameter of the policy, before the model's own: it must not be pulled."""
+def test_parameters_without_a_counterpart_are_not_pulled() -> None:
+    """C51's support is a parameter of the policy, but not of the model: it must not be pulled."""
     algorithm = make(C51Pro, c=0.05)
     assert len(algorithm._anchor()) == len(list(algorithm.policy.model.parameters())) + 1
     assert algorithm._anchor()[0] is algorithm.policy.support
 
 
 @pytest.mark.parametrize(("plain", "pro"), CLASSES)
-def test_statistics_say_the_size_of_the_last_target_update(
+def test_statistics_include_the_size_of_the_last_target_update(
     experience: Any, plain: type, pro: type
 ) -> None:
     del plain
@@ -159,15 +159,15 @@ def test_c_follows_from_the_pull_per_sync_and_defaults_to_the_papers() -> None:
     assert make(RainbowPro).c == pytest.approx(RATE * PERIOD / 2.5)
 
 
-def test_contradictions_and_missing_targets_are_refused() -> None:
+def test_contradictory_arguments_and_missing_targets_are_rejected() -> None:
     with pytest.raises(ValueError, match="not both"):
         make(DQNPro, c=0.1, pull_per_sync=1.0)
-    with pytest.raises(ValueError, match="nothing to pull towards"):
+    with pytest.raises(ValueError, match="no target network"):
         make(DQNPro, c=0.1, target_update_freq=0)
 
 
 @pytest.mark.parametrize(("plain", "pro"), CLASSES)
-def test_state_dicts_carry_on_and_go_to_and_from_the_plain_algorithm(
+def test_state_dicts_continue_and_are_compatible_with_the_plain_algorithm(
     tmp_path: Path, experience: Any, plain: type, pro: type
 ) -> None:
     algorithm = make(pro, c=0.05)
@@ -187,8 +187,8 @@ def test_state_dicts_carry_on_and_go_to_and_from_the_plain_algorithm(
     assert torch.equal(weights(back), weights(algorithm))
 
 
-def test_a_learning_rate_schedule_moves_step_and_pull(experience: Any) -> None:
-    """The oracle hooks the pull with the *current* rate into plain Tianshou's optimizer."""
+def test_a_learning_rate_schedule_scales_step_and_pull(experience: Any) -> None:
+    """The oracle adds the pull with the *current* rate to plain Tianshou's optimizer by a hook."""
     schedule = LRSchedulerFactoryLinear(
         max_epochs=1, epoch_num_steps=50, collection_step_num_env_steps=1
     )
@@ -207,7 +207,7 @@ def test_a_learning_rate_schedule_moves_step_and_pull(experience: Any) -> None:
     assert torch.equal(weights(oracle), weights(model))
 
 
-def test_a_deep_copy_carries_on_alone(experience: Any) -> None:
+def test_a_deep_copy_is_independent(experience: Any) -> None:
     algorithm = make(DQNPro, c=0.05)
     learn(algorithm, experience, 30)
     twin = copy.deepcopy(algorithm)
@@ -241,7 +241,7 @@ def test_the_trainer_trains_it_on_cartpole_and_logs(tmp_path: Path, pro: type) -
             logger=logger,
         )
     )
-    assert (result.update_step, algorithm._iter) == (20, 100)  # phases of learning, updates
+    assert (result.update_step, algorithm._iter) == (20, 100)  # learning phases, updates
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     logged = [e.value for e in events.Scalars("update/target_distance")]

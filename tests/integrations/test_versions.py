@@ -1,4 +1,4 @@
-"""A library that is missing or does not fit is named, with the versions that do."""
+"""Missing or unsupported libraries are named, with the supported versions."""
 
 import importlib
 import sys
@@ -29,33 +29,37 @@ def pretend(monkeypatch: pytest.MonkeyPatch, package: str, version: str | None) 
 
 
 @pytest.mark.parametrize("package", MODULES)
-def test_what_is_installed_fits(package: str) -> None:
+def test_the_installed_versions_are_supported(package: str) -> None:
     require(package)
 
 
 @pytest.mark.parametrize("package", MODULES)
 @pytest.mark.parametrize("version", ["1.2.0", "99.0"])
-def test_importing_the_integration_with_another_version_names_those_that_fit(
+def test_importing_with_an_unsupported_version_names_the_supported_ones(
     monkeypatch: pytest.MonkeyPatch, package: str, version: str
 ) -> None:
     pretend(monkeypatch, package, version)
     monkeypatch.delitem(sys.modules, MODULES[package], raising=False)
-    with pytest.raises(ImportError, match=rf"{package} {version} does not fit.*>=2\..*pip install"):
+    with pytest.raises(
+        ImportError, match=rf"{package} {version} is not supported.*>=2\..*pip install"
+    ):
         importlib.import_module(MODULES[package])
 
 
-def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_the_install_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pretend(monkeypatch, "tianshou", None)
     with pytest.raises(ImportError, match=r"tianshou is not installed .*pip install 'tianshou"):
         require("tianshou")
 
 
-def test_a_library_that_no_extra_names_is_a_mistake_of_ours() -> None:
+def test_a_library_without_an_extra_is_an_internal_error() -> None:
     with pytest.raises(LookupError, match="no extra"):
         require("keras")
 
 
-def test_a_copy_of_the_sources_without_an_installation_says_so(
+def test_sources_without_an_installation_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def absent(name: str) -> list[str]:

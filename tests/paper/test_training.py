@@ -1,4 +1,4 @@
-"""The 66 claims: each has a check, and each verdict follows from the runs."""
+"""The 66 claims: each has a check, and its verdict follows from the runs."""
 
 import math
 from pathlib import Path
@@ -171,7 +171,7 @@ def test_annealing_lies_between_dqn_and_dqn_pro_on_its_games(
     ("level", "games", "verdict"),
     [
         (6.1e4, VALUE_SPACE_GAMES, "seen"),
-        (9e4, VALUE_SPACE_GAMES, "contradicted"),  # more than half of what the pull gains
+        (9e4, VALUE_SPACE_GAMES, "contradicted"),  # more than half of the pull's gain
         (6.1e4, VALUE_SPACE_GAMES[:7], "not testable"),
     ],
 )
@@ -222,7 +222,7 @@ def test_a_short_study_decides_no_final_performance(tmp_path: Path) -> None:
     assert found["C55"].why.startswith("needs 120M frames, these are 55 Atari games, 40,000 steps")
 
 
-def test_claims_are_about_atari_alone(tmp_path: Path) -> None:
+def test_claims_are_only_for_atari(tmp_path: Path) -> None:
     for seed in range(10):
         for agent, level in (("dqn-pro", 300.0), ("dqn", 100.0)):
             config = preset(agent, "CartPole-v1", seed=seed, steps=2000)
@@ -238,7 +238,7 @@ def test_a_claim_about_two_pairs_needs_both(tmp_path: Path) -> None:
     assert "no finished rainbow-pro runs" in found["C60"].why
 
 
-def test_one_c_for_all_55_games_is_half_of_a_claim(tmp_path: Path) -> None:
+def test_one_c_for_all_55_games_is_only_part_of_a_claim(tmp_path: Path) -> None:
     for game in scores.paper_games():
         write(tmp_path, "dqn-pro", game, 0, 100.0)
     found = claims_of(tmp_path)
@@ -277,8 +277,13 @@ def grid_of_c(root: Path, seeds: int, rainbow: tuple[float, ...], games: int = 6
         (3, (300.0, 200.0, 100.0), "seen", "dqn-pro: best c = 0.2 of 3"),
         (3, (200.0, 300.0, 100.0), "contradicted", "rainbow-pro: best c = 0.2 of 3"),
         (3, (300.0, 299.9, 100.0), "not testable", "intervals overlap"),
-        (3, (), "not testable", "needs rainbow-pro with at least three c, 0.05 among them"),
-        (2, (300.0, 200.0, 100.0), "not testable", "only 2 runs in a game of a c; "),
+        (
+            3,
+            (),
+            "not testable",
+            "needs rainbow-pro with at least three values of c, including 0.05",
+        ),
+        (2, (300.0, 200.0, 100.0), "not testable", "only 2 runs in a game for one c; "),
     ],
 )
 def test_the_best_c_is_best_by_intervals(
@@ -299,7 +304,7 @@ def test_the_best_c_is_a_matter_of_six_games(tmp_path: Path) -> None:
     ("low", "high", "verdict"),
     [
         (0.95, 1.1, "seen"),
-        (0.5, 1.5, "not testable"),  # wide: it would confirm anything
+        (0.5, 1.5, "not testable"),  # too wide to confirm anything
         (1.2, 2.9, "contradicted"),
         (math.nan, math.nan, "not testable"),
     ],
@@ -322,7 +327,7 @@ def test_few_runs_of_a_game_decide_nothing(tmp_path: Path) -> None:
     assert found["C55"].why.startswith("only 2 runs in a game; ")
 
 
-def test_two_agents_with_the_pull_say_nothing_about_it(tmp_path: Path) -> None:
+def test_two_agents_with_the_pull_do_not_test_it(tmp_path: Path) -> None:
     """Rainbow Pro above DQN Pro is not Rainbow Pro above Rainbow."""
     for game in ("Alien", "Amidar", "Assault", "Asterix"):
         for seed in range(3):

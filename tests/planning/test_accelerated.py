@@ -1,4 +1,4 @@
-"""Accelerated value iteration: measured rates against declared ones, and what the monitor keeps."""
+"""Accelerated value iteration: measured and theoretical rates, and the monitor's guarantee."""
 
 import math
 
@@ -17,18 +17,18 @@ REWARDS = np.random.default_rng(100).standard_normal((1, STATES))
 
 
 def _walk(discount: float) -> MDP:
-    """One policy: a step to either side of a ring with equal probability. Reversible."""
+    """One policy: a step in either direction on a ring with equal probability. Reversible."""
     right = np.roll(np.eye(STATES), 1, axis=1)
     return MDP(((right + right.T) / 2.0)[None], REWARDS, discount, "walk")
 
 
 def _wheel(discount: float) -> MDP:
-    """One policy: always one step on. Its eigenvalues fill the unit circle."""
+    """One policy: always one step forward. Its eigenvalues fill the unit circle."""
     return MDP(np.roll(np.eye(STATES), 1, axis=1)[None], REWARDS, discount, "wheel")
 
 
 def _rate(result: Accelerated) -> float:
-    """The factor by which the residual falls per backup, over the second half."""
+    """The factor by which the residual decreases per backup, over the second half."""
     middle = len(result.residuals) // 2
     spent = result.backups[-1] - result.backups[middle]
     return float((result.residuals[-1] / result.residuals[middle]) ** (1.0 / spent))
@@ -83,9 +83,9 @@ def test_on_the_lakes_it_needs_fewer_backups(env: str) -> None:
     np.testing.assert_allclose(fast.values, optimal(lake).values, atol=1e-6)
 
 
-def test_where_value_iteration_ends_after_a_few_steps_it_is_slower() -> None:
-    # Taxi is deterministic and its goal at most 18 steps away: v_18 = v*. A bound of gamma^k is no
-    # protection against losing to that.
+def test_it_is_slower_where_value_iteration_is_exact_after_a_few_steps() -> None:
+    # Taxi is deterministic and its goal at most 18 steps away: v_18 = v*. A bound of gamma^k is
+    # no guarantee of being as fast as that.
     taxi = from_gymnasium("Taxi-v4", discount=0.99)
     plain = iterate(taxi, tolerance=1e-8, extrapolate=False)
     fast = iterate(taxi, tolerance=1e-8)
@@ -111,7 +111,7 @@ def test_without_extrapolation_it_is_value_iteration() -> None:
     actions=st.integers(1, 3),
     discount=st.floats(0.0, 0.97),
 )
-def test_never_above_the_bound_of_value_iteration(
+def test_it_never_exceeds_the_bound_of_value_iteration(
     seed: int, states: int, actions: int, discount: float
 ) -> None:
     mdp = garnet(states, actions, min(2, states), discount=discount, seed=seed)

@@ -27,7 +27,7 @@ def _trace(mdp: MDP, scale: object, iterations: int = 100, **options: object) ->
 
 
 def test_gains_by_hand() -> None:
-    # Innovations without their means: (1, -1), (1, -1), (-1, 1); step 0.5 and memory 0.5.
+    # Centred innovations: (1, -1), (1, -1), (-1, 1); step 0.5 and memory 0.5.
     rule = AdaptiveBeta(first_gain=0.5, step=0.5, memory=0.5)
     origin = np.zeros(2)
     assert rule(np.array([3.0, 1.0]), origin) == 0.5
@@ -48,7 +48,7 @@ def test_the_gain_never_exceeds_one_nor_falls_below_averaging() -> None:
 
 def test_correlation_is_the_slope_of_the_expected_energy() -> None:
     # E <delta', delta> = -1/2 d/dg E <e', A e'> for a symmetric A, by exact sums over noise that is
-    # +-sigma in each of three states, in place of sampling.
+    # +-sigma in each of three states, instead of sampling.
     symmetric = np.array([[0.5, 0.3, 0.2], [0.3, 0.4, 0.3], [0.2, 0.3, 0.5]])
     a = np.eye(3) - np.linalg.matrix_power(0.9 * symmetric, 2)  # n = 2
     error, sigma = np.array([1.0, -2.0, 0.5]), 0.7
@@ -77,7 +77,7 @@ def test_without_noise_it_ends_where_beta_zero_ends(mdp: MDP, n: int) -> None:
     assert policy_error(mdp, trace.policies[-1]) <= policy_error(mdp, plain.policy) + 1e-9
 
 
-def test_without_noise_the_lake_soon_has_beta_zero() -> None:
+def test_without_noise_beta_soon_reaches_zero_on_the_lake() -> None:
     betas = _trace(LAKE, 0.0).weights
     assert betas[0] == 0.75
     assert (betas[10:] == 0.0).all()  # and v_k is then exactly the backup
@@ -101,7 +101,7 @@ def test_more_noise_more_beta() -> None:
 
 
 def test_it_beats_beta_zero_in_noise() -> None:
-    # Development seeds: those of the published comparison are left alone.
+    # Development seeds, not those of the published comparison.
     seeds = list(range(100, 130))
     for n in (1, 3):
         out = {"noise": Noise([0.1, 0.3]), "seed": seeds, "n": n, "iterations": 100}
@@ -118,7 +118,7 @@ def test_the_paper_s_second_line_is_kept() -> None:
         np.testing.assert_allclose(trace.values[k + 1], (1 - beta) * target + beta * before)
 
 
-def test_the_same_seed_gives_the_same_bits_alone_or_in_company() -> None:
+def test_the_same_seed_is_bit_identical_alone_or_in_a_batch() -> None:
     alone, again = (_trace(GARNET, 0.5, seed=7) for _ in range(2))
     np.testing.assert_array_equal(alone.values, again.values)
     np.testing.assert_array_equal(alone.weights, again.weights)
@@ -133,10 +133,10 @@ def test_the_same_seed_gives_the_same_bits_alone_or_in_company() -> None:
     shift=st.floats(-50.0, 50.0),
     n=st.integers(1, 3),
 )
-def test_the_unit_and_the_origin_of_rewards_do_not_matter(
+def test_it_is_invariant_to_scale_and_shift_of_rewards(
     seed: int, scale: float, shift: float, n: int
 ) -> None:
-    # No terminal states: rewards scale R + shift move every v_k by a constant, and no policy.
+    # No terminal states: rewards scale R + shift change every v_k by a constant, and no policy.
     mdp = garnet(12, 3, 3, discount=0.9, seed=seed)
     moved = MDP(mdp.transitions, scale * mdp.rewards + shift, mdp.discount)
     one = _trace(mdp, 0.3, iterations=12, n=n, seed=seed)
@@ -148,7 +148,7 @@ def test_the_unit_and_the_origin_of_rewards_do_not_matter(
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.0, 10.0), discount=st.floats(0.0, 0.95))
 def test_bounded_noise_bounds_the_error(seed: int, scale: float, discount: float) -> None:
-    # n = 1: ||v_k - v*|| <= max(||v_0 - v*||, sup ||eps|| / (1 - gamma)), whatever beta_k is.
+    # n = 1: ||v_k - v*|| <= max(||v_0 - v*||, sup ||eps|| / (1 - gamma)), for any beta_k.
     mdp = garnet(8, 2, 3, discount=discount, seed=seed)
     trace = _trace(mdp, scale, iterations=60, seed=seed)
     errors = np.abs(trace.values - optimal(mdp).values).max(axis=1)
@@ -170,13 +170,13 @@ def test_a_rule_and_value_iteration_agree_where_the_gain_is_one() -> None:
         ({"memory": 1.5}, "invalid memory 1.5"),
     ],
 )
-def test_mistakes_are_named(arguments: dict[str, float], words: str) -> None:
+def test_invalid_arguments_are_named(arguments: dict[str, float], words: str) -> None:
     with pytest.raises(UserError, match=words):
         AdaptiveBeta(**arguments)
 
 
-def test_a_rule_stands_alone() -> None:
-    with pytest.raises(UserError, match="say one of beta, c"):
+def test_a_rule_excludes_other_arguments() -> None:
+    with pytest.raises(UserError, match="pass exactly one of beta, c"):
         iterate(GARNET, iterations=1, beta=0.5, rule=AdaptiveBeta)
     with pytest.raises(UserError, match="squared Euclidean"):
         iterate(GARNET, iterations=1, rule=AdaptiveBeta, divergence=SquaredEuclidean())

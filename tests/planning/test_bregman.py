@@ -1,4 +1,4 @@
-"""Divergences and the argmin they make: definitions, hand values, the optimality condition."""
+"""Divergences and their proximal operators: definitions, hand-computed values, optimality."""
 
 import numpy as np
 import pytest
@@ -134,7 +134,7 @@ def test_factor_two_between_the_paper_s_examples() -> None:
         np.testing.assert_allclose(half.proximal(target, old, 1.0), squared, atol=1e-14)
 
 
-def test_the_operators_are_the_argmin_around_bellman() -> None:
+def test_the_operators_are_the_argmin_of_bellman() -> None:
     mdp, c = garnet(STATES, 2, 3, seed=1), 3.0
     values, policy = np.arange(4.0), np.array([0, 1, 1, 0])
     wanted = 0.75 * bellman(mdp, policy, values, 5) + 0.25 * values
@@ -146,7 +146,7 @@ def test_the_operators_are_the_argmin_around_bellman() -> None:
     )
 
 
-def test_lipschitz_constants_of_gradients_are_measured_true() -> None:
+def test_lipschitz_constants_of_gradients_are_confirmed_by_measurement() -> None:
     generator = np.random.default_rng(6)
     first, second = generator.standard_normal((2, STATES, 500))
     apart = np.abs(first - second).max(axis=0)
@@ -161,13 +161,13 @@ def test_c_is_positive(c) -> None:
         SquaredEuclidean().proximal(np.ones(2), np.ones(2), c)
 
 
-def test_what_is_not_a_divergence() -> None:
+def test_invalid_divergences() -> None:
     with pytest.raises(UserError, match="square matrix"):
         Mahalanobis(np.ones((2, 3)))
     with pytest.raises(UserError, match="symmetric"):
         Mahalanobis(np.array([[1.0, 2.0], [0.0, 1.0]]))
-    with pytest.raises(UserError, match="positive semi-definite, its least eigenvalue is -1"):
+    with pytest.raises(UserError, match="positive semi-definite, its smallest eigenvalue is -1"):
         Mahalanobis(np.diag([1.0, -1.0]))
     for p in (1.0, 0.5, np.inf, np.nan):
-        with pytest.raises(UserError, match=r"p must lie in \(1, inf\)"):
+        with pytest.raises(UserError, match=r"p must be in \(1, inf\)"):
             LpNorm(p)

@@ -1,4 +1,4 @@
-"""`proxrl plan`: what is printed, what is written, what is refused."""
+"""`proxrl plan`: what is printed, written and rejected."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from proxrl.planning.figure import LEVELS
 SMALL = {"n": (1,), "beta": (0.0, 0.5, 1.0), "noise": (0.1,), "seeds": 2, "iterations": 20}
 
 
-def test_figure_prints_a_table_and_says_where_it_wrote(tmp_path, capsys) -> None:
+def test_figure_prints_a_table_and_its_files(tmp_path, capsys) -> None:
     run(PlanOptions(out=tmp_path / "deep" / "er", **SMALL))
     printed = capsys.readouterr().out
     assert "FrozenLake8x8-v1" in printed
@@ -45,7 +45,7 @@ def test_adaptive_on_one_environment(tmp_path, capsys) -> None:
     assert "Taxi" not in printed
 
 
-def test_a_check_of_adaptive_is_quick_and_finds_what_the_run_would_find(tmp_path) -> None:
+def test_a_check_of_adaptive_is_quick_and_finds_the_errors_of_the_run(tmp_path) -> None:
     check(PlanOptions(adaptive=True, out=tmp_path))
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match="unknown environment FrozenLake9x9-v1"):
@@ -58,11 +58,11 @@ def test_theory_prints_claim_by_claim(capsys) -> None:
     for claim in range(36, 48):
         assert f"C{claim}" in printed
     assert "claims that hold: 18 of 18; statements of the paper that fail as printed: 1;" in printed
-    assert "wrong bounds that fail: 6 of 6" in printed
-    assert "fails, as it must" in printed
+    assert "wrong bounds (controls) that fail: 6 of 6" in printed
+    assert "fails, as expected" in printed
 
 
-def test_a_claim_that_fails_is_an_exit_code(monkeypatch, capsys) -> None:
+def test_a_failed_claim_sets_the_exit_code(monkeypatch, capsys) -> None:
     monkeypatch.setattr(claims, "theorem1_factor", lambda discount, c: 0.0)
     with pytest.raises(SystemExit) as caught:
         run(PlanOptions(theory=True, mdps=3))
@@ -102,29 +102,29 @@ def test_options_of_the_environment(tmp_path, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"mdp": Path("absent.npz")}, "there is no file absent.npz"),
-        ({"beta": (0.5, 1.2)}, r"beta must lie in \[0, 1\], got 1.2"),
-        ({"n": (0,)}, "n must be a whole number of at least 1, or inf, got 0"),
+        ({"mdp": Path("absent.npz")}, "no such file: absent.npz"),
+        ({"beta": (0.5, 1.2)}, r"beta must be in \[0, 1\], got 1.2"),
+        ({"n": (0,)}, "n must be a positive integer or inf, got 0"),
         ({"c": (-1.0,)}, "c must be positive"),
         ({"beta": (0.5,), "c": (1.0,)}, "either --beta or --c"),
         ({"env": "FrozenLake-v9"}, "FrozenLake-v9"),
         ({"env": "CartPole-v1"}, "no transition table"),
-        ({"discount": 1.0}, r"discount must lie in \[0, 1\)"),
+        ({"discount": 1.0}, r"discount must be in \[0, 1\)"),
         ({"noise": (-0.1,)}, "noise level"),
         ({"noise": ()}, "at least one n, one beta and one noise level"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"iterations": 0}, "iterations must be at least 1"),
-        ({"adaptive": True, "beta": (0.5,)}, "--beta has no meaning with --adaptive"),
-        ({"adaptive": True, "greedy_error": 0.1}, "--greedy-error has no meaning"),
-        ({"adaptive": True, "garnets": -1}, "garnets must not be negative, got -1"),
+        ({"adaptive": True, "beta": (0.5,)}, "--beta is not allowed with --adaptive"),
+        ({"adaptive": True, "greedy_error": 0.1}, "--greedy-error is not allowed"),
+        ({"adaptive": True, "garnets": -1}, "garnets must be non-negative, got -1"),
         ({"adaptive": True, "slippery": False}, "--slippery needs --env"),
         ({"adaptive": True, "noise": ()}, "at least one n and one noise level"),
         ({"adaptive": True, "seeds": 0}, "seeds must be at least 1, got 0"),
         ({"theory": True, "mdps": 0}, "mdps must be at least 1"),
-        ({"theory": True, "seed": -1}, "seed must not be negative"),
+        ({"theory": True, "seed": -1}, "seed must be non-negative"),
     ],
 )
-def test_a_mistake_is_one_line(arguments, words: str, tmp_path) -> None:
+def test_an_error_is_one_line(arguments, words: str, tmp_path) -> None:
     with pytest.raises(UserError, match=words) as caught:
         run(PlanOptions(**{"out": tmp_path, **arguments}))
     assert "\n" not in str(caught.value)
@@ -134,7 +134,7 @@ def test_a_mistake_is_one_line(arguments, words: str, tmp_path) -> None:
 def test_a_folder_that_is_a_file(tmp_path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("")
-    with pytest.raises(UserError, match="is a file, not a folder"):
+    with pytest.raises(UserError, match="is not a directory"):
         run(PlanOptions(out=taken / "below", **SMALL))
 
 

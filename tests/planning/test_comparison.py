@@ -1,4 +1,4 @@
-"""Adaptive against fixed betas: units, oracle, verdicts, the same bytes twice."""
+"""Adaptive against fixed betas: units, oracle, verdicts, reproducible bytes."""
 
 import csv
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_numbers_are_those_of_pmpi_in_units_of_the_span() -> None:
         np.testing.assert_allclose(adapted[0], policy_error(mdp, own.policy) / span, atol=1e-12)
 
 
-def test_the_oracle_has_the_least_mean_and_the_smallest_of_equal_betas() -> None:
+def test_the_oracle_has_the_smallest_mean_and_the_smallest_beta_on_ties() -> None:
     result = _made_up([[3.0, 5.0], [1.0, 3.0], [2.0, 2.0]], [2.0, 2.0])
     assert result.best_beta()[0, 0] == 1
     assert result.samples["oracle"][0, 0].tolist() == [1.0, 3.0]
@@ -46,7 +46,7 @@ def test_the_oracle_has_the_least_mean_and_the_smallest_of_equal_betas() -> None
 
 def test_verdicts_by_hand() -> None:
     edge = _made_up([[1.0, 1.0]], [1.125, 1.25])
-    assert edge.doubt["adaptive"][0, 0] == pytest.approx(0.0625)
+    assert edge.standard_error["adaptive"][0, 0] == pytest.approx(0.0625)
     assert not edge.not_worse[0, 0]  # 0.1875 > 2 x 0.0625
     assert _made_up([[1.0, 1.0]], [1.0, 1.25]).not_worse[0, 0]  # 0.125 <= 2 x 0.125
     assert _made_up([[1.0, 1.0]], [1.1, 1.1]).near_oracle[0, 0]
@@ -54,7 +54,7 @@ def test_verdicts_by_hand() -> None:
     assert _made_up([[0.0, 0.0]], [0.0, 0.0]).near_oracle[0, 0]
 
 
-def test_many_mdps_count_one_sample_each() -> None:
+def test_each_of_many_mdps_is_one_sample() -> None:
     (result,) = compare([PAIR], n=(1,), levels=(0.0, 0.3), iterations=5)
     assert result.samples["adaptive"].shape == (1, 2, 2)
     np.testing.assert_allclose(
@@ -96,7 +96,7 @@ def test_progress_ends_at_a_hundred() -> None:
     assert heard[-1] == 100
 
 
-def test_a_flat_value_function_is_refused() -> None:
+def test_a_flat_value_function_is_rejected() -> None:
     flat = MDP(np.eye(3)[None], np.ones((1, 3)), 0.9, "flat")
-    with pytest.raises(UserError, match="flat: v\\* is the same in every state"):
+    with pytest.raises(UserError, match="flat: v\\* is constant"):
         compare([Problem("flat", (flat,), range(1))])

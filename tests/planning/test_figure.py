@@ -1,4 +1,4 @@
-"""Figure 1: its shape, its numbers on disk, the same bytes twice."""
+"""Figure 1: its shape, its numbers on disk, reproducible bytes."""
 
 import csv
 import math
@@ -24,7 +24,7 @@ def whole() -> Figure1:
     return figure1(LAKE)
 
 
-def test_the_grid_is_what_was_promised(whole: Figure1) -> None:
+def test_the_grid_is_the_documented_one(whole: Figure1) -> None:
     assert whole.errors.shape == (2, 6, 41, 30)
     assert (whole.n, whole.iterations, whole.seeds) == ((1, 3), 100, 30)
     assert len(BETAS) >= 25
@@ -50,7 +50,7 @@ def test_without_noise_beta_zero_is_best(whole: Figure1) -> None:
 
 
 def test_beta_one_is_the_error_of_the_first_policy(whole: Figure1) -> None:
-    # v_0 = 0 never moves: everyone goes left but for the one state that sees the goal.
+    # v_0 = 0 never changes: all states go left except the one next to the goal.
     first = iterate(LAKE, iterations=1, beta=0.0).policy
     np.testing.assert_allclose(whole.errors[..., -1, :], policy_error(LAKE, first), atol=1e-12)
 
@@ -60,7 +60,7 @@ def test_standing_still_is_not_best_at_the_noise_of_figure_1(whole: Figure1) -> 
     assert (whole.standstill == -1).all()
 
 
-def test_standing_still_is_judged_by_paired_seeds() -> None:
+def test_standing_still_is_compared_on_paired_seeds() -> None:
     assert _made_up([[3, 2, 1], [4, 3, 2]]).standstill.item() == 1
     assert _made_up([[3, 1, 2], [4, 2, 3]]).standstill.item() == -1
     assert _made_up([[3, 2, 2.5], [1, 2.9, 2]]).standstill.item() == 0  # within two standard errors
@@ -98,11 +98,11 @@ def test_what_counts_as_a_u() -> None:
     assert not _made_up([[1, 1, 3], [2, 2, 4]]).is_u_shaped.item()  # a tie goes to beta = 0
     assert not _made_up([[3, 1, 0], [4, 2, 1]]).is_u_shaped.item()  # best at the end
     assert not _made_up([[3, 1, 9], [1, 2.9, 9]]).is_u_shaped.item()  # within two standard errors
-    assert _made_up([[3, 1, 9]]).is_u_shaped.item()  # one seed: only the means speak
+    assert _made_up([[3, 1, 9]]).is_u_shaped.item()  # one seed: only the means count
     assert math.isnan(_made_up([[3, 1, 9]]).standard_error[0, 0, 0])
 
 
-def test_files_carry_the_protocol_and_repeat_to_the_byte(tmp_path) -> None:
+def test_files_contain_the_protocol_and_are_reproducible(tmp_path) -> None:
     result = figure1(LAKE, n=(1, math.inf), betas=(0.5, 0.0, 1.0), levels=(0.1, 0.0), seeds=2)
     first = [path.read_bytes() for path in save(result, tmp_path / "a")]
     second = [path.read_bytes() for path in save(result, tmp_path / "b")]
@@ -144,13 +144,13 @@ def test_the_drawing_has_a_panel_for_each_n_and_a_dot_for_each_best_beta() -> No
     ("arguments", "words"),
     [
         ({"seeds": 0}, "seeds must be at least 1"),
-        ({"seed": -1}, "seed must not be negative"),
+        ({"seed": -1}, "seed must be non-negative"),
         ({"betas": ()}, "at least one n, one beta and one noise level"),
-        ({"n": (0,)}, "n must be a whole number"),
-        ({"betas": (2.0,)}, r"beta must lie in \[0, 1\]"),
+        ({"n": (0,)}, "n must be a positive integer"),
+        ({"betas": (2.0,)}, r"beta must be in \[0, 1\]"),
         ({"levels": (-1.0,)}, "noise level"),
     ],
 )
-def test_mistakes_are_named(arguments, words: str) -> None:
+def test_invalid_arguments_are_named(arguments, words: str) -> None:
     with pytest.raises(UserError, match=words):
         figure1(LAKE, **arguments)

@@ -1,4 +1,4 @@
-"""Finite MDPs: what is built, and what is refused with which words."""
+"""Finite MDPs: construction and error messages."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_shapes_and_expectations() -> None:
     assert rewards.tolist() == [2.0, 1.0]
 
 
-def test_sparse_says_the_same_as_dense() -> None:
+def test_sparse_equals_dense() -> None:
     dense = garnet(20, 3, 4, seed=1)
     listed = MDP([sparse.csr_array(one) for one in dense.transitions], dense.rewards, 0.95)
     values = np.random.default_rng(0).standard_normal((20, 2, 3))
@@ -37,26 +37,26 @@ def test_sparse_says_the_same_as_dense() -> None:
 def test_terminal_states_loop_to_themselves_without_reward() -> None:
     rewards = np.array([[0.0, 0.0], [0.0, 1.0]])
     mdp = MDP(np.stack([STAY, STAY]), rewards, 0.9)
-    assert mdp.terminal.tolist() == [True, False]  # the second loops too, but is paid for it
+    assert mdp.terminal.tolist() == [True, False]  # the second is absorbing too, but with a reward
     assert mdp.to_sparse().terminal.tolist() == [True, False]
 
 
 @pytest.mark.parametrize(
     ("transitions", "rewards", "discount", "words"),
     [
-        (np.stack([STAY, SWAP]) * 0.9, REWARDS, 0.9, "action 0 in state 0 sums to 0.9"),
-        ([[[1.5, -0.5], [0, 1]]], [[0, 0]], 0.9, "must not be negative, got -0.5"),
+        (np.stack([STAY, SWAP]) * 0.9, REWARDS, 0.9, "action 0 in state 0 sum to 0.9"),
+        ([[[1.5, -0.5], [0, 1]]], [[0, 0]], 0.9, "must be non-negative, got -0.5"),
         ([[[np.nan, 1], [0, 1]]], [[0, 0]], 0.9, r"transitions must be finite.*\(0, 0, 0\)"),
         ([STAY], [[0, np.inf]], 0.9, r"rewards must be finite.*\(0, 1\)"),
-        ([STAY], [[0, 0, 0]], 0.9, r"need transitions of shape \(1, 3, 3\), got \(1, 2, 2\)"),
+        ([STAY], [[0, 0, 0]], 0.9, r"must have shape \(1, 3, 3\) .* got \(1, 2, 2\)"),
         ([STAY], [0, 0], 0.9, r"rewards must be \[actions, states\]"),
         ([STAY], np.zeros((0, 2)), 0.9, r"rewards must be \[actions, states\]"),
         ([STAY], [["a", "b"]], 0.9, "rewards must be an array of real numbers"),
-        ([STAY], [[0, 0]], 1.0, r"discount must lie in \[0, 1\), got 1"),
-        ([STAY], [[0, 0]], -0.1, r"discount must lie in \[0, 1\)"),
-        ([STAY], [[0, 0]], float("nan"), r"discount must lie in \[0, 1\)"),
-        (sparse.csr_array(STAY * 2), [[0, 0]], 0.9, "sums to 2"),
-        (sparse.csr_array(STAY), [[0, 0], [0, 0]], 0.9, r"need transitions of shape \(4, 2\)"),
+        ([STAY], [[0, 0]], 1.0, r"discount must be in \[0, 1\), got 1"),
+        ([STAY], [[0, 0]], -0.1, r"discount must be in \[0, 1\)"),
+        ([STAY], [[0, 0]], float("nan"), r"discount must be in \[0, 1\)"),
+        (sparse.csr_array(STAY * 2), [[0, 0]], 0.9, "sum to 2"),
+        (sparse.csr_array(STAY), [[0, 0], [0, 0]], 0.9, r"must have shape \(4, 2\)"),
     ],
 )
 def test_malformed(transitions: object, rewards: object, discount: float, words: str) -> None:
@@ -85,8 +85,8 @@ def test_slippery_ice_goes_each_of_three_ways() -> None:
     assert lake.terminal.sum() == 11  # ten holes and the goal
 
 
-def test_taxi_ends_in_a_state_of_its_own() -> None:
-    # Taxi's table goes on from a delivered passenger: ending there would change other states.
+def test_taxi_ends_in_an_additional_state() -> None:
+    # Taxi's table continues after a delivery: making that state terminal would change others.
     taxi = from_gymnasium("Taxi-v4")
     assert taxi.states == 501
     assert np.flatnonzero(taxi.terminal).tolist() == [500]
@@ -122,7 +122,7 @@ def test_an_option_the_environment_does_not_have() -> None:
         from_gymnasium("Taxi-v4", is_slippery=True)
 
 
-def test_garnet_is_seeded_and_branches_as_told() -> None:
+def test_garnet_is_seeded_and_has_the_given_branching() -> None:
     one, same, other = (garnet(30, 2, 5, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(one.transitions, same.transitions)
     assert (one.transitions != other.transitions).any()
@@ -148,7 +148,7 @@ def test_files(tmp_path) -> None:
 
 
 def test_malformed_files(tmp_path) -> None:
-    with pytest.raises(UserError, match="there is no file"):
+    with pytest.raises(UserError, match="no such file"):
         from_file(tmp_path / "absent.npz")
     text = tmp_path / "text.npz"
     text.write_text("not an archive")
@@ -164,7 +164,7 @@ def test_malformed_files(tmp_path) -> None:
         from_file(code)  # nothing that is loaded can execute code
     partial = tmp_path / "partial.npz"
     np.savez(partial, transitions=np.stack([STAY, SWAP]))
-    with pytest.raises(UserError, match="has no array rewards or discount; it has transitions"):
+    with pytest.raises(UserError, match="has no array rewards or discount; found transitions"):
         from_file(partial)
     wrong = tmp_path / "wrong.npz"
     np.savez(wrong, transitions=np.stack([STAY, SWAP]) / 2, rewards=REWARDS, discount=0.9)

@@ -93,7 +93,7 @@ def test_one_policy_for_a_batch_of_values() -> None:
 
 @pytest.mark.parametrize("env", ["FrozenLake-v1", "FrozenLake8x8-v1", "CliffWalking-v1"])
 def test_optimal_values_agree_with_linear_programming(env: str) -> None:
-    # min sum v  subject to  v >= R_a + gamma P_a v  for every action: v* is its one solution.
+    # min sum v  subject to  v >= R_a + gamma P_a v  for every action: v* is its only solution.
     mdp = from_gymnasium(env, discount=0.99)
     lhs = np.concatenate([mdp.discount * one - np.eye(mdp.states) for one in mdp.transitions])
     program = linprog(
@@ -107,7 +107,7 @@ def test_optimal_values_agree_with_linear_programming(env: str) -> None:
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
-def test_the_certificate_is_true(as_sparse: bool) -> None:
+def test_the_error_bound_is_true(as_sparse: bool) -> None:
     mdp = garnet(40, 3, 5, discount=0.9, seed=8, as_sparse=as_sparse)
     best = optimal(mdp)
     values = np.zeros(40)
@@ -119,5 +119,5 @@ def test_the_certificate_is_true(as_sparse: bool) -> None:
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, math.nan, -math.inf])
 def test_n_is_a_natural_number_or_infinity(n: float) -> None:
-    with pytest.raises(UserError, match="n must be a whole number of at least 1, or inf"):
+    with pytest.raises(UserError, match="n must be a positive integer or inf"):
         check_steps(n)

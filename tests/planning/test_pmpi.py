@@ -24,7 +24,7 @@ START = np.random.default_rng(12).standard_normal(20)
 
 
 def _with_a_terminal_state() -> MDP:
-    """Random, so that no two actions tie, which rounding could decide either way."""
+    """Random, so that there are no ties, which rounding could break either way."""
     transitions, rewards = MDP_20.transitions.copy(), MDP_20.rewards.copy()
     transitions[:, 3] = np.eye(20)[3]
     rewards[:, 3] = 0.0
@@ -43,7 +43,7 @@ def test_a_trajectory_by_hand() -> None:
     assert trace.values[:, 0].tolist() == [0.0, 0.75, 1.21875]
 
 
-def test_beta_zero_and_n_one_is_value_iteration_to_the_iterate() -> None:
+def test_beta_zero_and_n_one_is_value_iteration_for_every_iterate() -> None:
     trace = iterate(MDP_20, iterations=30, n=1, beta=0.0, initial=START, record=True).trace
     assert trace is not None
     values = START
@@ -52,7 +52,7 @@ def test_beta_zero_and_n_one_is_value_iteration_to_the_iterate() -> None:
         np.testing.assert_array_equal(reached, values)
 
 
-def test_beta_zero_and_n_infinite_is_policy_iteration_to_the_iterate() -> None:
+def test_beta_zero_and_n_infinite_is_policy_iteration_for_every_iterate() -> None:
     out = iterate(MDP_20, iterations=10, n=math.inf, beta=0.0, initial=START, record=True)
     assert out.trace is not None
     values = START
@@ -117,7 +117,7 @@ def test_axes_appear_for_arrays_only() -> None:
     assert shape(c=[1.0, 2.0], divergence=LpNorm(3.0), seed=[5]) == (20, 2, 1)
 
 
-def test_c_and_beta_say_the_same() -> None:
+def test_c_and_beta_are_equivalent() -> None:
     by_beta = iterate(MDP_20, iterations=7, n=2, beta=[0.5, 0.2], noise=Noise(0.1)).values
     by_c = iterate(MDP_20, iterations=7, n=2, c=[1.0, 4.0], noise=Noise(0.1)).values
     named = iterate(
@@ -133,7 +133,7 @@ def test_other_divergences_reach_the_same_optimum(divergence) -> None:
     np.testing.assert_allclose(out.values, optimal(MDP_20).values[:, None] + np.zeros(2), atol=1e-9)
 
 
-def test_noise_has_the_standard_deviation_it_says() -> None:
+def test_noise_has_the_given_standard_deviation() -> None:
     generators = [np.random.default_rng(seed) for seed in range(20)]
     for kind in ("gaussian", "uniform"):
         draws = Noise(1.0, kind).draw(generators, 5_000)  # 100,000 numbers
@@ -142,7 +142,7 @@ def test_noise_has_the_standard_deviation_it_says() -> None:
     assert np.abs(Noise(1.0, "uniform").draw(generators, 5_000)).max() <= math.sqrt(3.0)
 
 
-def test_a_seed_s_result_depends_on_no_other_seed() -> None:
+def test_the_result_of_a_seed_is_independent_of_other_seeds() -> None:
     mdp = MDP_20.to_sparse()  # a dense product may round differently in a batch of another size
     alone = iterate(mdp, iterations=5, beta=0.3, noise=Noise(0.5), greedy_error=0.2, seed=[4])
     among = iterate(mdp, iterations=5, beta=0.3, noise=Noise(0.5), greedy_error=0.2, seed=[9, 4, 1])
@@ -183,34 +183,34 @@ def test_policy_error_is_zero_at_the_optimum() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"beta": 1.5}, r"beta must lie in \[0, 1\], got 1.5"),
-        ({"beta": [0.5, -0.1]}, r"beta must lie in \[0, 1\], got -0.1"),
-        ({"beta": math.nan}, r"beta must lie in \[0, 1\]"),
+        ({"beta": 1.5}, r"beta must be in \[0, 1\], got 1.5"),
+        ({"beta": [0.5, -0.1]}, r"beta must be in \[0, 1\], got -0.1"),
+        ({"beta": math.nan}, r"beta must be in \[0, 1\]"),
         ({"c": -1.0}, "c must be positive .* got -1"),
         ({"c": -1.0, "divergence": LpNorm(3.0)}, "c must be positive"),
-        ({}, "say one of beta, c"),
-        ({"beta": 0.5, "c": 1.0}, "say one of beta, c"),
-        ({"beta": 0.5, "divergence": LpNorm(3.0)}, "say c for another"),
-        ({"beta": 0.5, "n": 0}, "n must be a whole number of at least 1, or inf, got 0"),
+        ({}, "pass exactly one of beta, c"),
+        ({"beta": 0.5, "c": 1.0}, "pass exactly one of beta, c"),
+        ({"beta": 0.5, "divergence": LpNorm(3.0)}, "pass c for another"),
+        ({"beta": 0.5, "n": 0}, "n must be a positive integer or inf, got 0"),
         ({"beta": 0.5, "iterations": 0}, "iterations must be at least 1"),
         ({"beta": 0.5, "greedy_error": -1.0}, "greedification error"),
         ({"beta": 0.5, "initial": np.zeros(3)}, r"initial values must be \[states\]"),
     ],
 )
-def test_mistakes_are_named(arguments, words: str) -> None:
+def test_invalid_arguments_are_named(arguments, words: str) -> None:
     with pytest.raises(UserError, match=words):
         iterate(MDP_20, **{"iterations": 2, **arguments})
 
 
-def test_noise_mistakes_are_named() -> None:
+def test_invalid_noise_is_named() -> None:
     for scale in (-1.0, math.inf, [0.1, math.nan]):
-        with pytest.raises(UserError, match="noise level must be finite and not negative"):
+        with pytest.raises(UserError, match="noise level must be finite and non-negative"):
             Noise(scale)
     with pytest.raises(UserError, match="gaussian or uniform, got cauchy"):
         Noise(1.0, "cauchy")  # type: ignore[arg-type]
 
 
-def test_progress_hears_every_iteration() -> None:
+def test_progress_is_called_for_every_iteration() -> None:
     heard: list[int] = []
     iterate(MDP_20, iterations=4, beta=0.5, progress=heard.append)
     assert heard == [1, 2, 3, 4]

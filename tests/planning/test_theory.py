@@ -1,4 +1,4 @@
-"""The theorems as numbers: naive re-derivations, hand values, and checks that are shown to bite."""
+"""The theorems, computed: naive re-derivations, hand-computed values, and controls that fail."""
 
 import math
 
@@ -48,8 +48,8 @@ def test_the_quadratic_factor_is_attained(c: float) -> None:
     assert measured == pytest.approx(quadratic_factor(0.9, c), abs=1e-10)
 
 
-def test_the_ratio_bites_on_an_operator_that_expands() -> None:
-    # One l_3 step with a strong pull: outside the theorem, and indeed no contraction.
+def test_the_ratio_detects_an_expanding_operator() -> None:
+    # One l_3 step with a strong pull: outside the theorem, and indeed not a contraction.
     mdp = garnet(6, 3, 3, discount=0.9, seed=1)
     assert lipschitz_ratio(mdp, 0.1, LpNorm(3.0), np.random.default_rng(0)) > 1.0
 
@@ -137,7 +137,7 @@ def test_theorem_2_holds_and_a_flipped_sign_does_not(n: float, beta: float) -> N
             for term in inequality.terms:
                 key = f"{name} {term}"
                 flipped[key] = min(flipped.get(key, math.inf), inequality.margin(flip=term))
-    absent = {  # terms that are 0 here, so that their sign says nothing
+    absent = {  # terms that are 0 here, so that their sign does not matter
         "residual x": beta == 1.0,
         "distance y": beta == 1.0,
         "distance beta b": beta == 0.0,
@@ -156,7 +156,7 @@ def test_without_greedy_error_the_measured_one_is_zero() -> None:
     assert np.abs(theorem2(mdp, trace, 0.3, 2).greedy_error).max() < 1e-14
 
 
-def test_a_batch_is_refused() -> None:
+def test_a_batch_is_rejected() -> None:
     mdp = garnet(4, 2, 2)
     trace = iterate(mdp, iterations=2, beta=[0.1, 0.2], record=True).trace
     assert trace is not None
@@ -171,7 +171,7 @@ def test_one_step_with_n_above_one_can_expand(beta: float) -> None:
     assert example.ratio == pytest.approx(50 * (1 - beta) + beta)
     assert example.ratio == pytest.approx(example.predicted)
     assert example.ratio > 1.0
-    for values in (example.first, example.second):  # and PMPI itself takes that very step
+    for values in (example.first, example.second):  # and PMPI takes exactly that step
         policy = greedy(example.mdp, values)
         assert policy.tolist() == ([0, 1] if values[0] else [1, 0])
     step = [
@@ -223,7 +223,7 @@ def test_no_residual_satisfies_the_one_step_statement() -> None:
         np.testing.assert_allclose((bounds.distance + bounds.shift).std(axis=0), 0.0, atol=1e-12)
 
 
-def test_the_iterated_factor_is_least_at_beta_zero() -> None:
+def test_the_iterated_factor_is_smallest_at_beta_zero() -> None:
     np.testing.assert_allclose(iterated_factor(0.5, 2, [0.0, 0.5, 1.0]), [0.25, 0.625, 1.0])
     assert iterated_factor(0.9, math.inf, 0.0) == 0.0
 
@@ -244,19 +244,19 @@ def test_every_claim_holds_and_every_control_fails() -> None:
             assert finding.violations == 60, finding
 
 
-def test_a_finding_counts_what_it_is_told() -> None:
+def test_a_finding_counts_its_cases() -> None:
     claim = Finding(Row("C0", "x"))
     claim.add(0.5)
     claim.add(-1e-11)
     assert claim.as_expected
     assert claim.verdict == "holds"
-    claim.add(math.nan)  # a number that is none never counts as holding
+    claim.add(math.nan)  # NaN never counts as holding
     assert not claim.as_expected
     assert claim.verdict == "FAILS in 1 cases"
     control = Finding(Row("C0", "x", "control"))
     control.add(0.5)
     assert not control.as_expected
-    assert "blind" in control.verdict
+    assert "ineffective" in control.verdict
 
 
 def test_theorem_2_on_a_thousand_random_mdps() -> None:
@@ -269,7 +269,7 @@ def test_theorem_2_on_a_thousand_random_mdps() -> None:
         for inequality in (found.residual, found.distance, found.shift, found.split):
             assert inequality.margin() >= -1e-10
         caught += found.residual.margin(flip="x") < -1e-10
-    assert caught > 950  # the wrong sign is seen almost every time
+    assert caught > 950  # the wrong sign is detected almost every time
 
 
 @pytest.mark.slow

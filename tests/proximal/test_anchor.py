@@ -1,4 +1,4 @@
-"""The anchor: every way to hand it over, and what happens when it is replaced or does not fit."""
+"""The anchor: every way to pass it, and what happens if it is replaced or does not match."""
 
 import copy
 import gc
@@ -20,9 +20,7 @@ from proxrl.proximal import Proximal
         (lambda w: w, [torch.zeros(2)], 0.2, "list is not an optimizer"),
     ],
 )
-def test_what_is_no_anchor_no_number_no_optimizer_is_named(
-    inner: Any, anchor: Any, c: Any, message: str
-) -> None:
+def test_invalid_argument_types_are_named(inner: Any, anchor: Any, c: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         Proximal(inner([torch.ones(2, requires_grad=True)]), anchor, c)
 
@@ -53,7 +51,7 @@ def twins() -> tuple[nn.Linear, nn.Linear]:
 
 
 @pytest.mark.parametrize("how", ["module", "parameters", "list", "method", "lambda"])
-def test_every_way_to_say_the_target_network_is_the_same(how: str) -> None:
+def test_every_way_to_pass_the_target_network_is_equivalent(how: str) -> None:
     online, target = twins()
     anchor = {
         "module": target,
@@ -86,7 +84,7 @@ def test_a_library_that_replaces_its_target_network_is_followed() -> None:
     holder = Holder()
     optimizer = Proximal(
         torch.optim.SGD(online.parameters(), lr=0.5), lambda: holder.target, c=1.0
-    )  # made before there is a target
+    )  # created before the target
     holder.target = target
     step(optimizer)
     holder.target = copy.deepcopy(online).requires_grad_(False)  # a sync by replacement
@@ -94,8 +92,8 @@ def test_a_library_that_replaces_its_target_network_is_followed() -> None:
     assert online.weight.tolist() == [[0.5, 0.5]], "at its anchor nothing moves"
 
 
-def test_a_replaced_anchor_that_does_not_fit_is_refused_even_at_a_reused_address() -> None:
-    """An address says nothing: freed tensors give theirs to new ones."""
+def test_a_replaced_anchor_that_does_not_match_is_rejected_even_at_a_reused_address() -> None:
+    """Addresses do not identify tensors: they are reused after freeing."""
     held = [torch.zeros(2)]
     w = weight()
     optimizer = proximal(w, lambda: held)
@@ -132,7 +130,7 @@ def test_weights_added_later_are_checked() -> None:
         ([torch.zeros(2, requires_grad=True)], r"requires grad: call requires_grad_\(False\)"),
     ],
 )
-def test_an_anchor_that_does_not_fit_is_refused(anchor: list[Tensor], message: str) -> None:
+def test_an_anchor_that_does_not_match_is_rejected(anchor: list[Tensor], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         proximal(weight(), anchor)
     later = proximal(weight(), lambda: anchor)
@@ -140,7 +138,7 @@ def test_an_anchor_that_does_not_fit_is_refused(anchor: list[Tensor], message: s
         step(later)
 
 
-def test_what_is_no_anchor_is_refused() -> None:
+def test_an_invalid_anchor_is_rejected() -> None:
     online, target = twins()
     with pytest.raises(TypeError, match="a single tensor"):
         proximal(weight(), torch.zeros(1, 2))
@@ -149,13 +147,13 @@ def test_what_is_no_anchor_is_refused() -> None:
 
 
 @pytest.mark.parametrize("shared", [lambda w: w, lambda w: w.detach()])
-def test_an_anchor_that_the_optimizer_trains_is_refused(shared: Any) -> None:
+def test_an_anchor_that_the_optimizer_trains_is_rejected(shared: Any) -> None:
     w = weight()
     with pytest.raises(ValueError, match="trained by this optimizer"):
         proximal(w, [shared(w)])
 
 
-def test_an_anchor_that_overlaps_the_weights_is_refused_and_a_neighbour_is_not() -> None:
+def test_an_anchor_that_overlaps_the_weights_is_rejected_and_a_neighbour_is_not() -> None:
     memory = torch.zeros(6)
     w = torch.nn.Parameter(memory[:3])
     with pytest.raises(ValueError, match="trained by this optimizer"):
@@ -163,7 +161,7 @@ def test_an_anchor_that_overlaps_the_weights_is_refused_and_a_neighbour_is_not()
     proximal(w, [memory[3:]])
 
 
-def test_training_the_target_as_well_is_refused() -> None:
+def test_training_the_target_as_well_is_rejected() -> None:
     online, target = twins()
     target.requires_grad_(True)
     both = [*online.parameters(), *target.parameters()]

@@ -1,4 +1,4 @@
-"""Copies and pickles: the copy is pulled to the copy of the target, never to the original's."""
+"""Copies and pickles: the copy is pulled to the copied target, never to the original."""
 
 import copy
 import pickle
@@ -13,7 +13,7 @@ from proxrl.proximal import Proximal
 
 
 class Algorithm:
-    """As libraries are built: networks and optimizer in one object."""
+    """Networks and optimizer in one object, as in typical libraries."""
 
     def __init__(self, anchor: str) -> None:
         torch.manual_seed(0)
@@ -44,7 +44,7 @@ def by_pickle(algorithm: Algorithm) -> Algorithm:
 
 @pytest.mark.parametrize("anchor", ["module", "list", "method"])
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, by_pickle])
-def test_a_copy_carries_on_alone(anchor: str, duplicate: Any) -> None:
+def test_a_copy_is_independent(anchor: str, duplicate: Any) -> None:
     original = Algorithm(anchor)
     twin = duplicate(original)
     assert (twin.optimizer.c, twin.optimizer.distance()) == (0.4, original.optimizer.distance())
@@ -65,5 +65,5 @@ def test_a_function_as_anchor_cannot_be_copied() -> None:
     w = torch.ones(1, requires_grad=True)
     target = [torch.zeros(1)]
     optimizer = Proximal(torch.optim.SGD([w], lr=0.5), lambda: target, c=1.0)
-    with pytest.raises(TypeError, match="still be pulled to the original's target"):
+    with pytest.raises(TypeError, match="be pulled to the original target"):
         copy.deepcopy(optimizer)

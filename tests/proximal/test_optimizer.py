@@ -12,7 +12,7 @@ from proxrl.proximal import Proximal
 
 
 def networks(seed: int = 0) -> tuple[nn.Module, nn.Module]:
-    """(online, target), apart from one another."""
+    """(online, target) with different weights."""
     torch.manual_seed(seed)
     online = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 2))
     target = copy.deepcopy(online).requires_grad_(False)
@@ -35,7 +35,7 @@ def flat(network: nn.Module) -> Tensor:
     return nn.utils.parameters_to_vector(network.parameters()).detach()
 
 
-def test_trajectory_on_a_quadratic_written_out() -> None:
+def test_trajectory_on_a_quadratic_by_hand() -> None:
     """h(w) = w^2 / 2, theta = 1, alpha = 0.1, c = 0.4, so w <- 0.75 w + 0.25 - 0.1 w.
 
     w: 2 -> 1.55 -> 1.2575 -> 1.067375, the gradient always taken before the pull.
@@ -61,7 +61,7 @@ INNER: list[Callable[..., torch.optim.Optimizer]] = [
 
 
 @pytest.mark.parametrize("make", INNER)
-def test_infinite_c_is_the_bare_optimizer_to_the_bit(
+def test_infinite_c_is_the_bare_optimizer_bit_for_bit(
     make: Callable[..., torch.optim.Optimizer],
 ) -> None:
     bare, _ = networks()
@@ -72,7 +72,7 @@ def test_infinite_c_is_the_bare_optimizer_to_the_bit(
 
 
 @pytest.mark.parametrize("make", INNER)
-def test_a_step_is_the_inner_step_after_the_pull_with_the_gradient_from_before(
+def test_a_step_is_the_inner_step_after_the_pull_with_the_earlier_gradient(
     make: Callable[..., torch.optim.Optimizer],
 ) -> None:
     by_hand, target = networks()
@@ -102,7 +102,7 @@ def test_each_group_is_pulled_by_its_own_learning_rate() -> None:
     assert (a.item(), b.item()) == (pytest.approx(0.9), pytest.approx(0.8))
 
 
-def test_a_scheduler_moves_the_pull() -> None:
+def test_a_scheduler_scales_the_pull() -> None:
     w = torch.ones(1, requires_grad=True)
     optimizer = Proximal(torch.optim.SGD([w], lr=0.5), [torch.zeros(1)], c=1.0)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
@@ -115,7 +115,7 @@ def test_a_scheduler_moves_the_pull() -> None:
     assert seen == [0.5, 0.375]  # pulled by 1/2, then by 1/4
 
 
-def test_state_dict_carries_on_where_it_was() -> None:
+def test_a_loaded_state_dict_continues() -> None:
     online, target = networks()
     optimizer = Proximal(torch.optim.Adam(online.parameters(), 1e-3), target.parameters(), c=0.1)
     learn(online, optimizer, 5)
@@ -183,7 +183,7 @@ def test_distance_on_request() -> None:
 
 
 def test_distance_is_over_what_is_trained() -> None:
-    """Noise that a library keeps as frozen parameters says nothing of how far w has gone."""
+    """Noise stored as frozen parameters does not count towards the distance."""
     w, noise = torch.tensor([3.0], requires_grad=True), torch.tensor([40.0])
     optimizer = Proximal(torch.optim.SGD([w, noise], lr=0.1), [torch.zeros(1)] * 2, c=1.0)
     assert optimizer.distance() == 3.0
@@ -195,12 +195,12 @@ def one_weight() -> Tensor:
     return torch.ones(2, requires_grad=True)
 
 
-def test_an_optimizer_with_many_evaluations_per_step_is_refused() -> None:
+def test_an_optimizer_with_many_evaluations_per_step_is_rejected() -> None:
     with pytest.raises(ValueError, match="LBFGS"):
         Proximal(torch.optim.LBFGS([one_weight()]), [torch.zeros(2)], c=1.0)
 
 
-def test_an_optimizer_without_learning_rate_is_refused() -> None:
+def test_an_optimizer_without_learning_rate_is_rejected() -> None:
     class Rateless(torch.optim.Optimizer):
         def __init__(self, weights: list[Tensor]) -> None:
             super().__init__(weights, {})
@@ -210,12 +210,12 @@ def test_an_optimizer_without_learning_rate_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("c", "message"), [(0.0, "positive"), (0.01, r"overshoot.*c >= 0.1")])
-def test_a_bad_c_is_refused_at_once(c: float, message: str) -> None:
+def test_a_bad_c_is_rejected_at_once(c: float, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Proximal(torch.optim.SGD([one_weight()], lr=0.1), [torch.zeros(2)], c)
 
 
-def test_a_learning_rate_raised_beyond_c_is_refused_before_anything_moves() -> None:
+def test_a_learning_rate_raised_beyond_c_is_rejected_before_any_change() -> None:
     w = one_weight()
     optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=0.5)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 1.0 + 9.0 * epoch)
@@ -228,7 +228,7 @@ def test_a_learning_rate_raised_beyond_c_is_refused_before_anything_moves() -> N
     assert torch.equal(w, before)
 
 
-def test_loading_into_the_inner_optimizer_keeps_both_one() -> None:
+def test_loading_into_the_inner_optimizer_keeps_both_in_sync() -> None:
     w = one_weight()
     inner = torch.optim.SGD([w], lr=0.1)
     optimizer = Proximal(inner, [torch.zeros(2)], c=1.0)
@@ -241,7 +241,7 @@ def test_loading_into_the_inner_optimizer_keeps_both_one() -> None:
     assert w.tolist() == pytest.approx([0.6, 0.6])
 
 
-def test_state_dicts_go_to_and_from_the_bare_optimizer() -> None:
+def test_state_dicts_are_compatible_with_the_bare_optimizer() -> None:
     online, target = networks()
     optimizer = Proximal(torch.optim.Adam(online.parameters(), 1e-3), target, c=0.1)
     learn(online, optimizer, 3)
@@ -266,31 +266,31 @@ def test_step_hooks_see_the_step() -> None:
     assert seen == [pytest.approx(0.9)]
 
 
-def test_a_proximal_around_a_proximal_is_refused() -> None:
+def test_a_proximal_around_a_proximal_is_rejected() -> None:
     inner = Proximal(torch.optim.SGD([one_weight()], lr=0.1), [torch.zeros(2)], c=1.0)
     with pytest.raises(ValueError, match="pull twice"):
         Proximal(inner, [torch.zeros(2)], c=1.0)
 
 
 @pytest.mark.parametrize("rate", [-0.1, float("nan")])
-def test_a_learning_rate_that_is_none_is_refused_before_anything_moves(rate: float) -> None:
+def test_an_invalid_learning_rate_is_rejected_before_any_change(rate: float) -> None:
     w = one_weight()
     optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0)
     optimizer.param_groups[0]["lr"] = rate
     w.grad = torch.ones(2)
-    with pytest.raises(ValueError, match="must not be negative"):
+    with pytest.raises(ValueError, match="must be non-negative"):
         optimizer.step()
     assert w.tolist() == [1.0, 1.0]
 
 
-def test_a_state_with_an_impossible_c_is_refused() -> None:
+def test_a_state_with_an_invalid_c_is_rejected() -> None:
     optimizer = Proximal(torch.optim.SGD([one_weight()], lr=0.1), [torch.zeros(2)], c=1.0)
     with pytest.raises(ValueError, match="positive"):
         optimizer.load_state_dict({**optimizer.state_dict(), "proximal_c": -3.0})
     assert optimizer.c == 1.0
 
 
-def test_a_shared_trunk_that_is_thawed_is_noticed() -> None:
+def test_a_shared_trunk_that_is_unfrozen_is_detected() -> None:
     trunk = torch.ones(2)
     optimizer = Proximal(torch.optim.SGD([trunk], lr=0.1), [trunk], c=1.0)
     trunk.requires_grad_(True)

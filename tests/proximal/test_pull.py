@@ -1,4 +1,4 @@
-"""The paper's line on numbers small enough to check by hand."""
+"""The paper's update on numbers small enough to check by hand."""
 
 import math
 
@@ -31,7 +31,7 @@ def test_pull_of_strength_zero_touches_nothing_not_even_a_nan_anchor() -> None:
     assert weights[0].item() == 1.0
 
 
-def test_pull_at_the_anchor_is_exactly_nothing() -> None:
+def test_pull_at_the_anchor_is_exactly_zero() -> None:
     weights = [torch.randn(1000, generator=torch.Generator().manual_seed(0))]
     before = weights[0].clone()
     pull_(weights, [before.clone()], strength=5e-4)
@@ -50,7 +50,7 @@ def test_c_must_be_positive(c: float) -> None:
         pull_strength(1e-4, c)
 
 
-def test_a_pull_beyond_the_anchor_is_refused_with_what_would_be_right() -> None:
+def test_a_pull_beyond_the_anchor_is_rejected_with_a_valid_c() -> None:
     with pytest.raises(ValueError, match=r"choose c >= 0.1"):
         pull_strength(0.1, 0.05)
     assert pull_strength(0.1, 0.1) == 1.0
@@ -69,14 +69,16 @@ def test_the_papers_pull_per_sync() -> None:
     learning_rate=st.floats(1e-6, 1.0),
     updates=st.integers(1, 100_000),
 )
-def test_c_and_pull_per_sync_say_the_same(kappa: float, learning_rate: float, updates: int) -> None:
+def test_c_and_pull_per_sync_are_equivalent(
+    kappa: float, learning_rate: float, updates: int
+) -> None:
     c = c_from_pull_per_sync(kappa, learning_rate, updates)
     assert pull_per_sync(c, learning_rate, updates) == pytest.approx(kappa)
 
 
-def test_no_pull_per_sync_is_infinite_c() -> None:
+def test_zero_pull_per_sync_is_infinite_c() -> None:
     assert c_from_pull_per_sync(0.0, 1e-4, 2000) == math.inf
-    with pytest.raises(ValueError, match="finite and not negative"):
+    with pytest.raises(ValueError, match="finite and non-negative"):
         c_from_pull_per_sync(-1.0, 1e-4, 2000)
 
 
@@ -89,8 +91,8 @@ def test_the_distance_shrinks_by_exp_minus_kappa_between_syncs() -> None:
 
 
 @pytest.mark.parametrize("kappa", [0.5, 1.0, 2.5, 4.0, 10.0])
-def test_the_yardsticks_of_docs_drop_in(kappa: float) -> None:
-    """How much nearer w stays to the anchor than without the pull: 2000 updates to a sync.
+def test_the_reference_ratios_of_docs_drop_in(kappa: float) -> None:
+    """How much closer w stays to the anchor than without the pull, with 2000 updates per sync.
 
     A steady drift v per update: d <- (1 - s) d + v ends at v U (1 - e^-kappa) / kappa. A random
     walk's variance: d2 <- (1 - s)^2 d2 + v^2 ends at v^2 U (1 - e^-2kappa) / (2 kappa).

@@ -1,4 +1,4 @@
-"""Every proximal rule's gradient against a hand-written formula, and a rule of one's own."""
+"""Every proximal rule's gradient against an explicit formula, and a custom rule."""
 
 import math
 from typing import Any
@@ -48,14 +48,14 @@ def test_the_gradient_rule_adds_the_distance_over_c() -> None:
 
 
 def l2_loss(difference: Tensor) -> Tensor:
-    """TensorFlow's: half the sum of squares."""
+    """TensorFlow's l2_loss: half the sum of squares."""
     return difference.square().sum() / 2
 
 
 @pytest.mark.parametrize("importance", [(1.0, 1.0, 1.0), (1.0, 0.5, 0.3)])
 def test_the_gradient_rule_is_autograds(importance: tuple[float, ...]) -> None:
     """nu * l2_loss with nu = 0.005 is c = 200. Added to each transition's loss before importance
-    weights, as in the authors' code, the term counts by their mean m: c = 200 / m."""
+    weights, as in the authors' code, the term is scaled by their mean m: c = 200 / m."""
     online, target = Linear(ONLINE), Linear(TARGET)
     weights = torch.tensor(importance)
     losses = online(STATES).square().mean(dim=1)
@@ -116,8 +116,8 @@ class Doubling(Rule):
         self.c = state["c"].item()
 
 
-def test_a_rule_of_ones_own_touches_nothing_else() -> None:
-    """Registered or named by its module, with state that a checkpoint keeps."""
+def test_a_custom_rule_needs_no_other_change() -> None:
+    """Registered or given as module:Rule, with state that is saved in checkpoints."""
     from proxrl.agents.learner import Learner
     from tests.agents.test_learner import batches, learner, online
 
@@ -144,7 +144,7 @@ def test_a_rule_of_ones_own_touches_nothing_else() -> None:
     ("name", "message"),
     [
         ("elastic", "choose from parameters, gradient, values"),
-        ("no_module:R", "cannot be imported"),
+        ("no_module:R", "cannot import proximal.rule"),
     ],
 )
 def test_an_unknown_rule_is_named(name: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The log against a naive oracle: lists of whole states, nothing shared, nothing clever."""
+"""The log against a naive oracle that stores full states."""
 
 from collections import deque
 from pathlib import Path
@@ -27,7 +27,7 @@ def frame(number: int) -> Array:
 
 
 class Oracle:
-    """What the replay means: transitions with whole states, the newest `capacity` of them."""
+    """The specification of the replay: the newest `capacity` transitions with full states."""
 
     def __init__(self, stack: int, capacity: int, n: int, discount: float) -> None:
         self.stack, self.n, self.discount = stack, n, discount
@@ -149,7 +149,7 @@ def test_every_transition_is_the_oracles(
         log.close()
 
 
-def test_one_episode_written_out(tmp_path: Path) -> None:
+def test_one_episode_by_hand(tmp_path: Path) -> None:
     """stack 2, two steps, truncated: zeros before the start, the true last observation at the end.
 
     frames 1 2 3;  states [0 1] -> [1 2] -> [2 3]
@@ -171,7 +171,7 @@ def test_only_complete_transitions_are_drawn_and_all_of_them(tmp_path: Path) -> 
     play(log, None, [6, 5], [End.TERMINATED, End.NO])
     replay = replay_of(log, n=3, discount=0.9, batch=400)
     drawn = set(replay.sample().indices.tolist())
-    assert drawn == set(range(9))  # steps 9 and 10 of the running episode wait for a third reward
+    assert drawn == set(range(9))  # steps 9 and 10 of the running episode still lack a third reward
 
 
 def test_draws_are_uniform(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_draws_are_uniform(tmp_path: Path) -> None:
     assert ((counts - 1000.0) ** 2 / 1000.0).sum() < 43.8
 
 
-def test_opened_again_it_is_the_same_and_goes_on(tmp_path: Path) -> None:
+def test_a_reopened_log_is_the_same_and_continues(tmp_path: Path) -> None:
     whole = ReplayLog(tmp_path / "whole", spec(), 10, 5)
     play(whole, None, [7, 7], [End.TERMINATED, End.TRUNCATED])
     play(whole, None, [4], [End.TERMINATED], start=100)
@@ -207,7 +207,7 @@ def test_opened_again_it_is_the_same_and_goes_on(tmp_path: Path) -> None:
 
 
 def test_it_is_full_before_a_protected_frame_would_be_overwritten(tmp_path: Path) -> None:
-    """Episodes of one step write two frames a step: the ring fills up sooner than steps say."""
+    """Episodes of one step write two frames per step, so the ring fills up early."""
     log = ReplayLog(tmp_path, ObservationSpec((84, 84), "uint8", 4), 50, 10)
     picture = np.zeros((84, 84), np.uint8)
 
@@ -227,7 +227,7 @@ def test_it_is_full_before_a_protected_frame_would_be_overwritten(tmp_path: Path
 
 
 def test_short_episodes_keep_fewer_transitions_rather_than_broken_ones(tmp_path: Path) -> None:
-    big = ObservationSpec((4200, 4200), "uint8", 1)  # above 16 MB a frame: 1% spare, here none
+    big = ObservationSpec((4200, 4200), "uint8", 1)  # above 16 MB per frame: 1% spare, here none
     log = ReplayLog(tmp_path, big, capacity=4, checkpoint_steps=1)
     picture = np.zeros(big.shape, np.uint8)
     for _ in range(12):
@@ -249,9 +249,9 @@ def test_a_million_atari_transitions_fit_in_7_3_gigabytes() -> None:
     assert log_nbytes(atari, capacity=1_000_000, checkpoint_steps=5_000) <= 7.3e9
 
 
-def test_a_log_of_another_size_is_refused(tmp_path: Path) -> None:
+def test_a_log_of_the_wrong_size_is_rejected(tmp_path: Path) -> None:
     ReplayLog(tmp_path, spec(), 10, 5)
-    with pytest.raises(UserError, match="another size"):
+    with pytest.raises(UserError, match="wrong size"):
         ReplayLog(tmp_path, spec(), 11, 5, reopen=True)
 
 

@@ -11,7 +11,7 @@ GO, OVER, CUT = End.NO, End.TERMINATED, End.TRUNCATED
 
 
 def test_by_hand() -> None:
-    """gamma = 0.5, n = 3: whole window; ended at once; truncated in the middle."""
+    """gamma = 0.5, n = 3: full window; terminated at once; truncated in the middle."""
     rewards = np.array([[1, 2, 4], [1, 9, 9], [1, 2, 9]], dtype=np.float32)
     ends = np.array([[GO, GO, GO], [OVER, GO, GO], [GO, CUT, OVER]])
     returns, discounts, spans = n_step(rewards, ends, 0.5)
@@ -34,7 +34,7 @@ def test_garbage_after_an_end_is_ignored() -> None:
 
 
 @given(st.lists(st.floats(-100, 100, width=32), min_size=1, max_size=20), st.floats(0.0, 1.0))
-def test_one_step_is_the_reward_to_the_bit(rewards: list[float], discount: float) -> None:
+def test_one_step_is_the_reward_bit_for_bit(rewards: list[float], discount: float) -> None:
     column = np.array(rewards, dtype=np.float32)[:, None]
     returns, discounts, spans = n_step(column, np.full(column.shape, GO), discount)
     assert np.array_equal(returns, column[:, 0])

@@ -1,4 +1,4 @@
-"""Prioritised replay: who can be drawn, how often, with what weight, and off by exponent 0."""
+"""Prioritised replay: which transitions are drawn, how often, with what weight; exponent 0."""
 
 from pathlib import Path
 
@@ -103,8 +103,8 @@ def test_only_complete_transitions_alive_have_a_priority(
     capacity: int,
     seed: int,
 ) -> None:
-    """Drawn from now and then while episodes come and go and the ring wraps; the oracle is the
-    list of steps alive whose n-th reward is there or whose episode ended."""
+    """Sampled occasionally while episodes are added and the ring wraps; the oracle is the list of
+    steps alive whose n-th reward is known or whose episode has ended."""
     log = log_in(tmp_path_factory.mktemp("log"), capacity)
     replay = replay_of(log, batch=8, n=n)
     chance = np.random.default_rng(seed)
@@ -153,7 +153,7 @@ def test_saved_and_loaded_it_draws_the_same(tmp_path: Path) -> None:
     for _ in range(20):
         batch = replay.sample()
         replay.update(batch.indices, torch.rand(8))
-    play(log, [5], last=End.NO)  # not caught up with yet
+    play(log, [5], last=End.NO)  # not yet in the tree
     saved = replay.state()
     twin = replay_of(log, batch=8, n=3)
     twin.load(saved)

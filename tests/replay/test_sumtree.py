@@ -1,4 +1,4 @@
-"""The sum tree against the obvious way: a running sum over all leaves, searched from the left."""
+"""The sum tree against a naive oracle: a cumulative sum over all leaves, searched from the left."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def tree_of(weights: np.ndarray) -> SumTree:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_draws_are_the_oracles(size: int) -> None:
-    """Whole-numbered weights add without rounding, so both must find the same leaves."""
+    """Integer weights add without rounding, so both must find the same leaves."""
     weights = np.random.default_rng(size).integers(0, 5, size).astype(float)
     weights[size // 2] = 3.0
     tree = tree_of(weights)
@@ -28,7 +28,7 @@ def test_draws_are_the_oracles(size: int) -> None:
     np.testing.assert_array_equal(drawn, np.searchsorted(weights.cumsum(), places, side="right"))
 
 
-def test_written_out() -> None:
+def test_by_hand() -> None:
     """Weights 1, 0, 3 and two strata: the lower one ends at 2, so it holds leaf 0 and a third of
     leaf 2; the upper one is leaf 2 alone."""
     drawn = [
@@ -41,7 +41,7 @@ def test_written_out() -> None:
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), size=st.sampled_from(SIZES), scale=st.integers(-12, 12))
 def test_a_leaf_of_weight_zero_is_never_drawn(seed: int, size: int, scale: int) -> None:
-    """Whatever rounding does, over twenty-four orders of magnitude within one tree."""
+    """Despite rounding, over twenty-four orders of magnitude within one tree."""
     generator = np.random.default_rng(seed)
     weights = 10.0 ** generator.uniform(-abs(scale), abs(scale), size)
     weights[generator.random(size) < 0.5] = 0.0
@@ -79,8 +79,8 @@ def test_frequencies_follow_the_weights() -> None:
     assert ((counts - expected) ** 2 / expected).sum() < 72.1
 
 
-def test_leaves_alone_make_the_tree() -> None:
-    """However the leaves came to be, in whatever order, the draws are the same to the bit."""
+def test_the_tree_depends_only_on_its_leaves() -> None:
+    """Draws are bit-identical, however and in whatever order the leaves were set."""
     generator = np.random.default_rng(0)
     size = FANOUT**2 + 3
     changed = SumTree(size)
@@ -93,7 +93,7 @@ def test_leaves_alone_make_the_tree() -> None:
         assert level.tobytes() == other.tobytes()
 
 
-def test_the_last_weight_counts_where_a_leaf_is_named_twice() -> None:
+def test_the_last_weight_wins_for_duplicate_leaves() -> None:
     tree = SumTree(5)
     tree.set(np.array([3, 1, 3]), np.array([1.0, 2.0, 4.0]))
     assert tree.leaves.tolist() == [0.0, 2.0, 0.0, 4.0, 0.0]

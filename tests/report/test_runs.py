@@ -106,10 +106,10 @@ def test_numbers_that_json_lacks_are_read(tmp_path: Path) -> None:
         ('{"agent": "dqn", "env": "CartPole-v1", "speling": 1}', "unknown setting speling"),
         (
             '{"agent": "dqn", "env": "CartPole-v1", "steps": "many"}',
-            "steps = 'many' cannot be",
+            "invalid steps 'many': must be",
         ),
         ('{"agent": "dqn", "env": "CartPole-v1", "steps": 0}', "invalid steps = 0: must be in"),
-        ('{"agent": "dqn", "env": 3}', "env = 3 cannot be: it must be a text"),
+        ('{"agent": "dqn", "env": 3}', "invalid env 3: must be a string"),
         (
             '{"agent": "dqn", "env": "CartPole-v1", "evaluation": {"period_steps": 0}}',
             "invalid evaluation.period_steps = 0",

@@ -1,5 +1,5 @@
-"""A suite that is not ours, from an installed package: the example of docs/suites.md, as it stands
-there, on the real MiniGrid."""
+"""A third-party suite from an installed package: the example of docs/suites.md, verbatim, on the
+real MiniGrid."""
 
 import json
 import re
@@ -40,7 +40,7 @@ Install = Callable[[str, str], None]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Put a distribution with this entry point on the path, as pip would."""
+    """Install a distribution with this entry point, as pip would."""
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.syspath_prepend(site)
@@ -134,12 +134,12 @@ BROKEN = [
     ("bad = no_such_module:SUITE", "ModuleNotFoundError: No module named 'no_such_module'"),
     ("bad = math:pi", "is not a proxrl.suites.Suite"),
     ("bad = math:no_such_name", "AttributeError"),
-    ("bad = proxrl.suites.atari:ATARI", "proxrl has a suite of this name"),
+    ("bad = proxrl.suites.atari:ATARI", "the name is taken by a built-in suite"),
 ]
 
 
 @pytest.mark.parametrize(("entry_point", "why"), BROKEN)
-def test_a_broken_entry_point_is_one_line_and_only_where_it_may_matter(
+def test_a_broken_entry_point_is_reported_in_one_line_and_only_where_relevant(
     entry_point: str, why: str, install: Install, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install("broken", entry_point)

@@ -1,4 +1,4 @@
-"""Which suites can stand in one report, and in whose words."""
+"""Which suites can share a report, and how it names their environments."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Suites as data: which ids they match, what they hold, and that reading them is cheap."""
+"""Suites as data: which ids they match, their settings, and that loading them is cheap."""
 
 import importlib
 import subprocess
@@ -41,13 +41,13 @@ def test_an_id_has_one_suite_and_a_game(env: str, suite: Suite, game: str) -> No
     assert suite_of(env).game_of(env) == game
 
 
-def test_names_lead_to_suites_or_to_the_nearest() -> None:
+def test_suites_are_found_by_name_or_the_nearest_is_suggested() -> None:
     assert [suite_named(suite.name) for suite in (*BUILT_IN, ANY)] == [*BUILT_IN, ANY]
     with pytest.raises(UserError, match="unknown suite atary; did you mean atari"):
         suite_named("atary")
 
 
-def test_reading_suites_and_presets_imports_no_environment_and_no_torch() -> None:
+def test_suites_and_presets_import_no_environment_and_no_torch() -> None:
     code = "import sys, proxrl.suites.presets as p\n"
     code += "p.make('rainbow-pro', 'ALE/Pong-v5'), p.make('dqn', 'CartPole-v1')\n"
     heavy = ("torch", "gymnasium", "ale_py", "cv2", "minatar", "numpy")
@@ -148,7 +148,7 @@ def test_games_and_their_scores() -> None:
 
 
 def observing(*shape: int, dtype: Any = np.uint8, high: float = 255) -> str:
-    """The id of a new environment that observes this."""
+    """The id of a new environment with this observation space."""
 
     class Observing(gymnasium.Env[Any, Any]):
         observation_space = spaces.Box(0, high, shape, dtype)
@@ -180,13 +180,13 @@ def test_settings_follow_the_observation(env: str, settings: Suite) -> None:
 
 
 def test_an_observation_that_cannot_be_flattened_is_one_line() -> None:
-    """MiniGrid's own environments observe a text of a space of their own."""
+    """MiniGrid's environments observe a mission text in a custom space."""
     importlib.import_module("minigrid")
-    with pytest.raises(UserError, match=r"DoorKey.* which cannot be made an array"):
+    with pytest.raises(UserError, match=r"DoorKey.* which cannot be flattened"):
         presets.make("dqn", "MiniGrid-DoorKey-5x5-v0")
 
 
-def test_what_cannot_be_made_is_one_line() -> None:
+def test_an_invalid_environment_is_a_one_line_error() -> None:
     for env, message in [
         ("CartPol-v1", "did you mean CartPole-v1"),
         ("Pendulum-v1", "discrete actions"),
@@ -206,7 +206,7 @@ def test_the_pull_per_sync_is_the_papers(suite: Suite, agent: str, kappa: float)
     assert config.pull_per_sync == pytest.approx(kappa)
 
 
-def test_one_line_says_which_settings_and_what_was_changed() -> None:
+def test_one_line_names_the_preset_and_the_changed_settings() -> None:
     plain = presets.make("dqn-pro", "CartPole-v1", seed=3, threads=2)
     assert presets.describe(plain) == "settings: dqn-pro for suite classic"
     env = observing(12, 12)
@@ -235,24 +235,24 @@ def suite(**changes: Any) -> Suite:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"name": "atari"}, "proxrl has a suite of this name"),
-        ({"name": "any"}, "proxrl has a suite of this name"),
+        ({"name": "atari"}, "the name is taken by a built-in suite"),
+        ({"name": "any"}, "the name is taken by a built-in suite"),
         ({"ids": "Mine-("}, "suite mine: invalid ids 'Mine-\\('"),
         ({"axis": "hours"}, "invalid axis 'hours': choose steps or frames"),
         ({"scale": "dog"}, "invalid scale 'dog'"),
         ({"agents": {}}, "no settings for the agent dqn"),
         ({"agents": {"dqn": {}, "ppo": {}}}, "unknown agent ppo"),
         ({"agents": {"dqn": {"replay.capcity": 1}}}, "dqn: unknown setting replay.capcity"),
-        ({"agents": agents({}, dqn_c=0.0, rainbow_c=1.0)}, "dqn-pro: proximal.c"),
+        ({"agents": agents({}, dqn_c=0.0, rainbow_c=1.0)}, "dqn-pro: invalid proximal.c 0.0"),
     ],
 )
-def test_a_suite_that_cannot_work_is_refused(wrong: dict[str, Any], message: str) -> None:
+def test_an_invalid_suite_is_rejected(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         register_suite(suite(**wrong))
     assert suite_of("Mine-v0") is ANY
 
 
-def test_a_registered_suite_is_found_and_has_the_presets_that_it_has(
+def test_a_registered_suite_is_found_with_its_presets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(registry, "_registered", {})

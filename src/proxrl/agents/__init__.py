@@ -1,1 +1,1 @@
-"""What learns: networks, losses, the learner and the policy that acts on it."""
+"""Networks, losses, the learner and the policy."""

@@ -1,7 +1,7 @@
 """Adam (Kingma & Ba 2015) on the vector of all weights: one call of torch's fused kernel.
 
-Bit-identical to `torch.optim.Adam(fused=True)` on the same vector, without what an optimizer object
-costs per step.
+Bit-identical to `torch.optim.Adam(fused=True)` on the same vector, without the overhead of an
+optimizer object per step.
 """
 
 import torch
@@ -13,13 +13,13 @@ BETA_1, BETA_2 = 0.9, 0.999
 
 
 class Adam:
-    """The moments of a gradient, and the step that uses them."""
+    """The moments of the gradient and the update step."""
 
     def __init__(self, layout: Layout, epsilon: float) -> None:
         self._layout = layout
         self._epsilon = epsilon
-        self.mean = layout.zeros()  # of the gradient, decaying
-        self.square = layout.zeros()  # of its square
+        self.mean = layout.zeros()  # running average of the gradient
+        self.square = layout.zeros()  # and of its square
         self.steps = [torch.zeros((), device=layout.device) for _ in self.mean]
 
     @torch.no_grad()
@@ -43,7 +43,7 @@ class Adam:
         )
 
     def state(self) -> dict[str, Tensor]:
-        """The moments by the name of their parameter, and the number of steps."""
+        """The moments by parameter name, and the number of steps."""
         moments = {f"{name}.mean": view for name, view in self._layout.views(self.mean).items()}
         moments |= {
             f"{name}.square": view for name, view in self._layout.views(self.square).items()
@@ -51,11 +51,11 @@ class Adam:
         return {**moments, "steps": self.steps[0]}
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Continue where `state` was taken."""
+        """Restore `state`."""
         for name, tensor in self.state().items():
             if name != "steps":
                 tensor.copy_(state[name])
-        # Runs of proxrl 0.1 counted the steps of each parameter; unused ones stayed at 0.
+        # proxrl 0.1 counted the steps of each parameter; unused ones stayed at 0.
         counts = [count for name, count in state.items() if name.endswith(("steps", ".step"))]
         for steps in self.steps:
             steps.copy_(torch.stack(counts).max())

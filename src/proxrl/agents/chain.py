@@ -1,12 +1,11 @@
-"""A network's body as a function of states, and the way back from its outputs to its weights.
+"""A network body as a function of states, with its backward pass.
 
     outputs, backward = function.with_backward(states)
     backward(dh_doutputs)      # dh/dw is now in the .grad of every parameter
 
-Built-in bodies are a `Chain`, layers that know their own backward pass (`agents/layers.py`): no
-graph is recorded, every gradient is written where it belongs, and that of the input is never
-computed. Any other module is `Recorded` by autograd. Which it is, is decided when the network is
-built.
+Built-in bodies are a `Chain` of layers with their own backward pass (`agents/layers.py`): no graph
+is recorded, every gradient is written in place, and that of the input is never computed. Any other
+module is `Recorded` by autograd. The choice is made when the network is built.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,32 +18,32 @@ Backward = Callable[[Tensor], None]
 
 
 class Function(Protocol):
-    """States to numbers, [batch, outputs]."""
+    """A function from states to outputs [batch, outputs]."""
 
     def forward(self, states: Tensor) -> Tensor:
-        """The outputs; autograd can follow."""
+        """The outputs; differentiable by autograd."""
 
     def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
-        """The outputs, and the function that takes dh/d outputs to dh/dw, in each `.grad`."""
+        """The outputs, and a function that, given dh/d outputs, writes dh/dw to each `.grad`."""
 
 
 class Layer(Protocol):
-    """A differentiable function with weights."""
+    """A differentiable layer."""
 
     def forward(self, inputs: Tensor) -> Tensor: ...
 
     def backward(
         self, inputs: Tensor, outputs: Tensor, gradient: Tensor, wanted: bool
     ) -> Tensor | None:
-        """Write dh/dw of this layer into the `.grad` of its weights, given dh/d outputs (in any
-        shape); return dh/d inputs if it is wanted."""
+        """Given dh/d outputs (of any shape), write dh/dw to the `.grad` of the layer's weights;
+        return dh/d inputs if `wanted`."""
 
 
 class Chain:
-    """Layers, one after the other."""
+    """Layers applied in sequence."""
 
     def __init__(self, inputs: Callable[[Tensor], Tensor], layers: Sequence[Layer]) -> None:
-        self._inputs = inputs  # states to what the first layer reads
+        self._inputs = inputs  # from states to the first layer's input
         self._layers = list(layers)
 
     def forward(self, states: Tensor) -> Tensor:
@@ -87,7 +86,7 @@ class Recorded:
 
         def backward(gradient: Tensor) -> None:
             gradients = [p.grad for p in self._module.parameters() if p.grad is not None]
-            torch._foreach_zero_(gradients)  # autograd adds to them, in place
+            torch._foreach_zero_(gradients)  # autograd accumulates in place
             torch.autograd.backward(outputs, gradient)
 
         return outputs.detach(), backward

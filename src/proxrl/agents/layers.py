@@ -1,9 +1,8 @@
-"""Layers that know their own backward pass, for a `Chain`.
+"""Layers with their own backward pass, for a `Chain`.
 
-They are plain objects on the parameters of a module, which keeps names and shapes: looking a
-parameter up in a module takes as long as a small operation. Each has its ReLU inside, so that its
-outputs tell where the gradient passes. Images are [batch, height, width, channels], in this order
-in memory.
+They are plain objects that hold the parameters of a module, because looking a parameter up in a
+module takes as long as a small operation. Each includes its ReLU, so that its outputs show where
+the gradient passes. Images are [batch, height, width, channels], in this memory order.
 """
 
 import math
@@ -41,7 +40,7 @@ class Dense:
 
 
 class NoisyDense:
-    """The same with noise: y = x W^T + b + f_out * ((f_in * x) S^T + s) (`agents/noisy.py`)."""
+    """A noisy dense layer: y = x W^T + b + f_out * ((f_in * x) S^T + s) (`agents/noisy.py`)."""
 
     def __init__(self, module: NoisyLinear, relu: bool) -> None:
         self._module = module
@@ -60,7 +59,7 @@ class NoisyDense:
         inputs = inputs.flatten(1)
         if self._relu:
             gradient = _relu_backward(gradient, outputs)
-        to_noise = gradient * noise_out  # zero while the module is silent: so is its noise
+        to_noise = gradient * noise_out  # zero while the module is silent, as its noise is
         _write_gradient(gradient, inputs, self._weight, self._bias)
         _write_gradient(to_noise, inputs * noise_in, self._weight_sigma, self._bias_sigma)
         if not wanted:
@@ -69,7 +68,7 @@ class NoisyDense:
 
 
 class Convolution:
-    """A convolution, with SAME padding or any even one, and its ReLU."""
+    """A convolution with SAME or symmetric padding, and its ReLU."""
 
     def __init__(self, module: nn.Conv2d) -> None:
         self._module = module
@@ -113,15 +112,15 @@ class Convolution:
 
 class SmallConvolution:
     """A convolution of stride 1 as one matrix product over all patches, and its ReLU: for images so
-    small (10 x 10) that the set-up of a convolution costs more than its arithmetic. It reads the
-    `patches` of states, and so is always first."""
+    small (10 x 10) that the overhead of a convolution exceeds its arithmetic. It reads the
+    `patches` of states, so it must be the first layer."""
 
     def __init__(self, module: nn.Conv2d, spec: ObservationSpec) -> None:
         self._weight, self._bias = module.weight, module.bias
         self._scale = 1.0 / spec.high
         side = module.kernel_size[0]
-        # Where the values of every patch lie in a flattened state. Selecting them by number takes
-        # half the time of copying a view with the strides of the patches.
+        # Indices of every patch in a flattened state. Selecting by index takes half the time of
+        # copying a strided view.
         numbers = torch.arange(math.prod(spec.state_shape)).view(1, *spec.state_shape)
         images = to_images(numbers, spec)[0]  # [height, width, channels]
         patches = images.unfold(0, side, 1).unfold(1, side, 1).permute(0, 1, 3, 4, 2)
@@ -146,7 +145,7 @@ class SmallConvolution:
     def backward(
         self, inputs: Tensor, outputs: Tensor, gradient: Tensor, wanted: bool
     ) -> Tensor | None:
-        assert not wanted, "a small convolution is the first layer"
+        assert not wanted, "a small convolution must be the first layer"
         channels = len(self._weight)
         gradient = _relu_backward(gradient.view(-1, channels), outputs.view(-1, channels))
         kernel = gradient_of(self._weight).permute(0, 2, 3, 1).view(channels, -1)

@@ -1,11 +1,11 @@
-"""One learner, every agent: DQN Pro (Algorithm 1 of the paper), DQN where c is infinite, Rainbow.
+"""One learner for all agents: DQN Pro (Algorithm 1 of the paper), DQN (c = inf), Rainbow.
 
     sample B, compute grad_w h(w)                                        (line 10)
     w <- (1 - alpha/c) w + (alpha/c) theta - alpha grad_w h(w)           (line 11)
     theta <- w every `period`                                            (lines 13-15)
 
-The optimizer is Adam, the pull decoupled from it (docs/fidelity.md, 1). What differs between agents
-is a head, a target rule, a proximal rule and a step-size rule, all values of the config.
+The optimizer is Adam, the pull is decoupled from it (docs/fidelity.md, 1). Agents differ in head,
+target rule, proximal rule and step-size rule, which are config values.
 """
 
 import copy
@@ -35,9 +35,9 @@ ADVICE = {
 
 
 class Distances(NamedTuple):
-    """How far the online network is from the target, in weights and in values on a batch.
+    """Distance between online and target network, in weights and in values on a batch.
 
-    The first of those between two syncs is taken at the sync, where both are 0.
+    The first one after a sync is taken at the sync itself, where both are 0.
     """
 
     parameters: Tensor  # ||w - theta||
@@ -45,17 +45,17 @@ class Distances(NamedTuple):
 
 
 class Update(NamedTuple):
-    """What one update tells the rest of the run: tensors, so that nobody waits for them."""
+    """Results of one update, as tensors, to avoid synchronizing with the device."""
 
-    loss: Tensor  # h(w), before the step; weighted, if the batch was
+    loss: Tensor  # h(w) before the step; weighted if the batch has weights
     mean_value: Tensor  # mean Q(s, a; w) of the batch
-    priorities: Tensor  # of each transition, [batch]: |TD error|, or the cross-entropy
-    distances: Distances | None  # taken a few times between two syncs
+    priorities: Tensor  # [batch]: |TD error| or cross-entropy of each transition
+    distances: Distances | None  # measured a few times between two syncs
     sync_distance: Tensor | None  # ||theta_new - theta_old||, if the target was synced
 
 
 class Learner:
-    """Online and target network, optimizer, and the rules that make the agent."""
+    """Online and target network, optimizer and rules."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Learner:
 
     @torch.no_grad()
     def update(self, batch: Batch, proximal_batch: Batch | None = None) -> Update:
-        """One pass of Algorithm 1's inner loop; a proximal rule may have a batch of its own."""
+        """One pass of Algorithm 1's inner loop; a proximal rule may use a separate batch."""
         for layers in self._noisy:
             draw_noise(layers, self._noise)
         targets = self._targets(batch)
@@ -107,29 +107,29 @@ class Learner:
         )
 
     def _targets(self, batch: Batch) -> Tensor:
-        """r + gamma max_a' Q(s', a'; theta), or its distribution; doubly, w chooses a'."""
+        """r + gamma max_a' Q(s', a'; theta), or its distribution; with double DQN, w selects a'."""
         chooser = self.online(batch.next_states) if self._config.learner.double else None
         return self._head.targets(batch, self.target.outputs(batch.next_states), chooser)
 
     def _add_penalty(self, batch: Batch) -> None:
-        """Add the gradient of the proximal rule's own term of the loss, if it has one."""
+        """Add the gradient of the proximal rule's loss term, if any."""
         with torch.enable_grad(), self._without_noise():
             penalty = self.rule.penalty(self.online, self.target, batch)
             if penalty is not None:
                 torch.autograd.backward(penalty)
 
     def draw_noise(self) -> None:
-        """New noise for the online network's noisy layers, if it has any: before each action."""
+        """Draw new noise for the online network's noisy layers; called before each action."""
         draw_noise(self._noisy[0], self._noise)
 
     def _without_noise(self) -> AbstractContextManager[None]:
-        """Both networks' means: at w = theta they agree, whatever their noise."""
+        """Use the means of both networks, which are equal at w = theta."""
         noisy = [layer for layers in self._noisy for layer in layers]
         return silent(noisy) if noisy else nullcontext()
 
     @property
     def learning_rate(self) -> float:
-        """alpha, or what has become of it since the last sync if it falls to alpha' (Figure 6)."""
+        """The current alpha; if annealed, it decays to alpha' between two syncs (Figure 6)."""
         alpha, last = self._config.learner.learning_rate, self._config.learner.annealed_rate
         if last is None:
             return alpha
@@ -171,7 +171,7 @@ class Learner:
         )
 
     def require_finite(self, losses: list[float], mean_values: list[float]) -> None:
-        """`RunFailed` if one of the latest updates' losses is not finite; they may be read late."""
+        """Raise `RunFailed` if a loss of the latest updates is not finite; may be called late."""
         for back, (loss, value) in enumerate(zip(losses, mean_values, strict=True)):
             if not math.isfinite(loss):
                 config, head = self._config.learner, self._config.head.kind
@@ -185,36 +185,36 @@ class Learner:
     # -------------------------------------------------------------------------------- checkpoints
 
     def state(self) -> State:
-        """Copies of both networks, Adam's moments and the rule's state, by name; never of weights
-        that are not finite."""
+        """Copies of both networks, Adam's moments and the rule's state, by name; `RunFailed` if the
+        weights are not finite."""
         if not math.isfinite(self._distance().item()):
             advice = ADVICE[self._config.head.kind]
-            raise RunFailed(f"the weights are not finite after update {self.updates}: {advice}")
+            raise RunFailed(f"non-finite weights after update {self.updates}: {advice}")
         state: State = {f"online.{name}": t for name, t in self.online.state_dict().items()}
         state |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
         state |= {f"adam.{name}": tensor for name, tensor in self._adam.state().items()}
         state |= {f"rule.{name}": value for name, value in self.rule.state().items()}
-        copies = {name: _copied(value) for name, value in state.items()}
+        copies = {name: _to_cpu(value) for name, value in state.items()}
         return {"updates": self.updates, **copies}
 
     def load(self, state: State) -> None:
-        """Continue where `state()` was taken; a rule's arrays come back to it as tensors."""
+        """Restore `state`; arrays of a rule are converted back to tensors."""
         tensors = {
             name: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
             for name, value in state.items()
         }
         self.updates = state["updates"]
-        self.online.load_state_dict(_below("online.", tensors))
-        self.target.load_state_dict(_below("target.", tensors))
-        self._adam.load(_below("adam.", tensors))
-        self.rule.load(_below("rule.", tensors))
+        self.online.load_state_dict(_with_prefix("online.", tensors))
+        self.target.load_state_dict(_with_prefix("target.", tensors))
+        self._adam.load(_with_prefix("adam.", tensors))
+        self.rule.load(_with_prefix("rule.", tensors))
 
 
-def _copied(value: Any) -> Any:
+def _to_cpu(value: Any) -> Any:
     return value.detach().to("cpu", copy=True) if isinstance(value, Tensor) else value
 
 
-def _below(prefix: str, tensors: State) -> State:
+def _with_prefix(prefix: str, tensors: State) -> State:
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()

@@ -1,11 +1,11 @@
 """Networks from states [batch, stack, *observation] to action values [batch, actions].
 
-A network function makes the *body*, from states to plain numbers; `QNetwork` reads them as action
-values or as distributions of returns. Dueling streams and noisy layers fit any body.
+A network function creates the *body*, which maps states to numbers; `QNetwork` interprets them as
+action values or as distributions of returns. Dueling and noisy layers work with any body.
 
-Images of 8-bit values are scaled to [0, 1] inside the network, so that the replay and the bus carry
-bytes. A stack of images becomes channels, last in memory: convolutions and their gradients are
-faster so on the CPU. Initial weights are drawn from the run's own seed.
+8-bit images are scaled to [0, 1] inside the network, so that bytes are stored and transferred. A
+stack of images becomes channels, last in memory: convolutions and their gradients are faster that
+way on the CPU. Initial weights are drawn from the seed of the run.
 """
 
 import functools
@@ -31,7 +31,7 @@ EXPECTED = HeadConfig()
 
 
 class QNetwork(nn.Module):
-    """A body and its head: expected returns, or categorical ones; dueling or not."""
+    """A body with an expected or categorical head, optionally dueling."""
 
     def __init__(self, body: nn.Module, actions: int, head: HeadConfig, dueling: bool) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class QNetwork(nn.Module):
 
     @staticmethod
     def body_outputs(actions: int, head: HeadConfig, dueling: bool) -> int:
-        """Numbers per state that the body must give."""
+        """Required number of body outputs per state."""
         return (actions + int(dueling)) * make_head(head).size
 
     def forward(self, states: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class QNetwork(nn.Module):
         return self._combine(self._function.forward(states))
 
     def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
-        """The outputs, and the function that takes dh/d outputs to dh/dw (`agents/chain.py`)."""
+        """The outputs, and their backward function (`agents/chain.py`)."""
         numbers, body_backward = self._function.with_backward(states)
 
         def backward(gradient: Tensor) -> None:
@@ -68,7 +68,7 @@ class QNetwork(nn.Module):
         return self._combine(numbers), backward
 
     def _combine(self, numbers: Tensor) -> Tensor:
-        """What the body gives, [batch, rows x size], as outputs of each action."""
+        """Body outputs [batch, rows x size] to outputs per action."""
         if self.head.size > 1:
             numbers = numbers.view(-1, self._rows, self.head.size)
         if self._dueling:  # the first row is V, the others are A: Q = V + A - mean A
@@ -78,9 +78,9 @@ class QNetwork(nn.Module):
 
 
 def _function_of(body: nn.Module) -> Function:
-    """Written out if it is one of ours, whole; recorded by autograd if not."""
+    """A `Chain` for built-in bodies without frozen parameters; otherwise autograd."""
     if isinstance(body, ConvNet | Dense) and all(p.requires_grad for p in body.parameters()):
-        return body.written_out()
+        return body.as_chain()
     return Recorded(body)
 
 
@@ -105,14 +105,14 @@ class ConvNet(nn.Module):
                 features = convolution(features)
         self.dense = Dense(features.numel(), hidden, outputs)
 
-    def written_out(self) -> Chain:
-        """Channels are innermost in memory (as in Dopamine's networks): flattening copies nothing.
+    def as_chain(self) -> Chain:
+        """Channels are innermost in memory, as in Dopamine's networks: flattening does not copy.
 
         `small` images have one convolution, on patches.
         """
 
         convolutions = [module for module in self.convolutions if isinstance(module, nn.Conv2d)]
-        dense = self.dense.layers_written_out()
+        dense = self.dense.chain_layers()
         if not self._small:
             images = functools.partial(scaled_images, spec=self._spec)
             return Chain(images, [*map(layers.Convolution, convolutions), *dense])
@@ -120,7 +120,7 @@ class ConvNet(nn.Module):
         return Chain(first.patches, [first, *dense])
 
     def forward(self, states: Tensor) -> Tensor:
-        return self.written_out().forward(states)
+        return self.as_chain().forward(states)
 
 
 class Dense(nn.Module):
@@ -133,15 +133,15 @@ class Dense(nn.Module):
         )
         self.last: nn.Module = nn.Linear(hidden[-1] if hidden else inputs, outputs)
 
-    def layers_written_out(self) -> list[Layer]:
+    def chain_layers(self) -> list[Layer]:
         hidden = [_dense(module, relu=True) for module in self.layers]
         return [*hidden, _dense(self.last, relu=False)]
 
-    def written_out(self) -> Chain:
-        return Chain(lambda states: states.flatten(1).float(), self.layers_written_out())
+    def as_chain(self) -> Chain:
+        return Chain(lambda states: states.flatten(1).float(), self.chain_layers())
 
     def forward(self, states: Tensor) -> Tensor:
-        return self.written_out().forward(states)
+        return self.as_chain().forward(states)
 
 
 def _dense(module: nn.Module, relu: bool) -> Layer:
@@ -152,8 +152,8 @@ def _dense(module: nn.Module, relu: bool) -> Layer:
 
 
 def scaled_images(states: Tensor, spec: ObservationSpec) -> Tensor:
-    """States to floats within [0, 1], [batch, height, width, stack x channels], in this order in
-    memory (as the replay gives them)."""
+    """States to floats within [0, 1], [batch, height, width, stack x channels], in this memory
+    order (as sampled from the replay)."""
     images = layers.to_images(states, spec)
     images = images.float() if spec.high == 1.0 else images * (1.0 / spec.high)
     return images.contiguous()
@@ -162,7 +162,7 @@ def scaled_images(states: Tensor, spec: ObservationSpec) -> Tensor:
 def nature(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
     """The Nature DQN network (Mnih et al. 2015): three convolutions, one dense layer of 512."""
     if len(spec.shape) < 2 or min(spec.shape[:2]) < 36:
-        raise UserError(f"network nature needs images of 36 x 36 or more, not {spec.shape}")
+        raise UserError(f"network nature needs images of at least 36 x 36, got shape {spec.shape}")
     convolutions = [
         nn.Conv2d(_channels(spec), 32, kernel_size=8, stride=4),
         nn.Conv2d(32, 64, kernel_size=4, stride=2),
@@ -177,7 +177,7 @@ def nature_same(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) ->
     84 x 84 images become 21 x 21, 11 x 11 and 11 x 11: 7,744 features where `nature` has 3,136.
     """
     if len(spec.shape) < 2:
-        raise UserError(f"network nature-same needs images, not {spec.shape}")
+        raise UserError(f"network nature-same needs images, got shape {spec.shape}")
     convolutions = [
         SameConvolution(_channels(spec), 32, kernel_size=8, stride=4),
         SameConvolution(32, 64, kernel_size=4, stride=2),
@@ -189,7 +189,7 @@ def nature_same(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) ->
 def minatar(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
     """MinAtar's network (Young & Tian 2019): one 3 x 3 convolution, one dense layer of 128."""
     if len(spec.shape) < 2 or min(spec.shape[:2]) < 3:
-        raise UserError(f"network minatar needs images of 3 x 3 or more, not {spec.shape}")
+        raise UserError(f"network minatar needs images of at least 3 x 3, got shape {spec.shape}")
     convolution = nn.Conv2d(_channels(spec), 16, kernel_size=3)
     return ConvNet(spec, [convolution], hidden, outputs, small=True)
 
@@ -208,11 +208,11 @@ _registry: dict[str, NetworkFunction] = {
 
 
 def register_network(name: str, function: NetworkFunction) -> None:
-    """Make `function(observation_spec, outputs, hidden) -> nn.Module` known as `network.kind`.
+    """Register `function(observation_spec, outputs, hidden) -> nn.Module` for `network.kind`.
 
-    `outputs` is the number of actions for a plain DQN, more for a categorical or dueling head.
-    Networks stay in evaluation mode: dropout is off and batch statistics do not move, so that a
-    value is a function of weights and state alone.
+    `outputs` is the number of actions for plain DQN, more for a categorical or dueling head.
+    Networks stay in evaluation mode, so that values depend on weights and state only: dropout is
+    off and batch statistics are not updated.
     """
     _registry[name] = function
 
@@ -224,7 +224,7 @@ def build_network(
     seed: int,
     head: HeadConfig = EXPECTED,
 ) -> QNetwork:
-    """The configured network, its weights drawn from `seed` and nothing else."""
+    """Build the configured network; its weights depend only on `seed`."""
     function = _function(config.kind, spec)
     outputs = QNetwork.body_outputs(actions, head, config.dueling)
     with torch.random.fork_rng(devices=[]):
@@ -232,29 +232,31 @@ def build_network(
         try:
             body = function(spec, outputs, config.hidden)
             if not isinstance(body, nn.Module):
-                raise UserError(f"network {config.kind} gives {body!r:.40}, not a torch.nn.Module")
+                raise UserError(
+                    f"network {config.kind} returned {body!r:.40}, not a torch.nn.Module"
+                )
             _require_function(body.eval(), spec, outputs, config.kind)
             initialise(body, config.initial_weights, dense=not config.noisy)
         except UserError:
             raise
         except (TypeError, ValueError, RuntimeError) as error:
             why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UserError(f"network {config.kind} cannot be built: {why}") from None
+            raise UserError(f"cannot build network {config.kind}: {why}") from None
     body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if config.noisy:
         body = make_noisy(body, config.noisy_sigma).eval()
         if not noisy_layers(body):
-            raise UserError(f"network {config.kind} has no nn.Linear that could be noisy")
+            raise UserError(f"network {config.kind} has no nn.Linear for network.noisy")
     return QNetwork(body, actions, head, config.dueling)
 
 
 @torch.no_grad()
 def initialise(network: nn.Module, how: str, dense: bool = True) -> None:
-    """Redraw the weights of linear and convolutional layers, uniform, with biases of 0.
+    """Reinitialize linear and convolutional layers: uniform weights, zero biases.
 
     The variance is 2 / (fan-in + fan-out) for `xavier` and 1 / (sqrt(3) fan-in) for `fan_in`;
-    `torch` leaves the layers as they are. Dense layers that will be noisy stay as they are too:
-    uniform within 1/sqrt(inputs), as Fortunato et al. have them.
+    `torch` keeps PyTorch's initialization. So do dense layers that will be made noisy: uniform
+    within 1/sqrt(inputs), as in Fortunato et al.
     """
     if how == "torch":
         return
@@ -271,20 +273,22 @@ def initialise(network: nn.Module, how: str, dense: bool = True) -> None:
 
 @torch.no_grad()
 def _require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind: str) -> None:
-    """A `UserError` unless it gives the numbers asked for, and they follow from weights and state
-    alone: with anything else a resumed run would not repeat itself."""
+    """Raise `UserError` unless the output shape is right and values depend only on weights and
+    state, which bit-identical resuming requires."""
     state = torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))
     shape = tuple(body(state).shape)  # lazy layers draw their weights here
     if shape != (1, outputs):
-        raise UserError(f"network {kind} gives shape {shape} for one state, not (1, {outputs})")
+        raise UserError(
+            f"network {kind} returned shape {shape} for one state, expected (1, {outputs})"
+        )
     drawn = torch.random.get_rng_state()
     held = {name: tensor.clone() for name, tensor in body.state_dict().items()}
     body(state)
     if not torch.equal(drawn, torch.random.get_rng_state()):
-        raise UserError(f"network {kind} draws random numbers: its values must be a function")
+        raise UserError(f"network {kind} draws random numbers: it must be deterministic")
     for name, tensor in body.state_dict().items():
         if not torch.equal(held[name], tensor):
-            raise UserError(f"network {kind} changes its {name}: its values must be a function")
+            raise UserError(f"network {kind} changes its {name} in forward(): it must be stateless")
 
 
 def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
@@ -297,7 +301,7 @@ def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
         function: NetworkFunction = imported(kind, "network")
         return function
     known = ", ".join(sorted(_registry))
-    raise UserError(f"unknown network {kind}: choose from {known}, or say module:function")
+    raise UserError(f"unknown network {kind}: choose from {known}, or pass module:function")
 
 
 def _channels(spec: ObservationSpec) -> int:

@@ -1,12 +1,12 @@
-"""Noisy layers: exploration by learnt noise on the weights (Fortunato et al. 2018).
+"""Noisy layers: exploration by learned noise on the weights (Fortunato et al. 2018).
 
     y = W x + b + (sigma_W * eps_W) x + sigma_b * eps_b,      eps_W = f(e_out) f(e_in)^T
 
 with f(e) = sign(e) sqrt|e| of Gaussian e. As the noise is an outer product, its term is
-f(e_out) * (sigma_W (f(e_in) * x) + sigma_b): a second linear layer and no matrix of noise.
+f(e_out) * (sigma_W (f(e_in) * x) + sigma_b): a second linear layer, without a noise matrix.
 
-Noise is drawn from a generator that the caller holds, before each use, so it is never state. A
-network is silent, its mean alone, until noise is drawn.
+Noise is drawn from the caller's generator before each use, so it is not part of the state. A
+network is silent (uses its mean) until noise is drawn.
 """
 
 import math
@@ -20,7 +20,7 @@ from torch.nn import functional
 
 
 class NoisyLinear(nn.Module):
-    """A linear layer that keeps its weights as means and learns a sigma for each."""
+    """A linear layer whose weights are means, with a learned sigma for each."""
 
     noise_in: Tensor
     noise_out: Tensor
@@ -49,13 +49,13 @@ def _sigma(mean: Tensor, start: float) -> nn.Parameter:
 
 
 def make_noisy(network: nn.Module, sigma: float) -> nn.Module:
-    """The network with every plain `nn.Linear` in it replaced by a noisy one of the same means."""
-    made: dict[nn.Module, nn.Module] = {}  # a layer that is used twice stays one layer
+    """Replace every plain `nn.Linear` by a noisy one with the same means."""
+    made: dict[nn.Module, nn.Module] = {}  # a shared layer stays shared
 
     def noisy(module: nn.Module) -> nn.Module:
         if type(module) is nn.Linear:
             return made.setdefault(module, NoisyLinear(module, sigma))
-        for name, child in module._modules.items():  # named_children() leaves repetitions out
+        for name, child in module._modules.items():  # named_children() omits duplicates
             if child is not None:
                 module._modules[name] = noisy(child)
         return module
@@ -64,7 +64,7 @@ def make_noisy(network: nn.Module, sigma: float) -> nn.Module:
 
 
 def draw_noise(layers: list[NoisyLinear], generator: np.random.Generator) -> None:
-    """New noise for these layers."""
+    """Draw new noise for these layers."""
     for layer in layers:
         for noise in (layer.noise_in, layer.noise_out):
             normal = generator.standard_normal(len(noise), dtype=np.float32)
@@ -73,14 +73,14 @@ def draw_noise(layers: list[NoisyLinear], generator: np.random.Generator) -> Non
 
 
 def silence(layers: list[NoisyLinear]) -> None:
-    """Means alone, until noise is drawn again: for scores."""
+    """Use the means until noise is drawn again, for evaluation."""
     for layer in layers:
         layer.silent = True
 
 
 @contextmanager
 def silent(layers: list[NoisyLinear]) -> Iterator[None]:
-    """Means alone within the block: where two networks are compared, noise is no difference."""
+    """Use the means within the block, to compare two networks without noise."""
     before = [layer.silent for layer in layers]
     silence(layers)
     try:

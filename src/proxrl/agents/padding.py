@@ -1,7 +1,7 @@
-"""TensorFlow's SAME padding, which the authors' networks have (docs/fidelity.md).
+"""TensorFlow's SAME padding, used by the authors' networks (docs/fidelity.md).
 
-The output has ceil(size / stride) places along each axis; the zeros that this takes are split in
-halves, the odd one after the image.
+The output has size ceil(size / stride) along each axis; the required zeros are split in halves,
+with the odd one after the image.
 """
 
 from torch import Tensor, nn
@@ -16,15 +16,15 @@ class SameConvolution(nn.Conv2d):
         return functional.conv2d(padded, self.weight, self.bias, self.stride, padding)
 
     def pad(self, images: Tensor) -> tuple[Tensor, tuple[int, int]]:
-        """What the convolution reads, and the padding that it adds itself: even padding is left to
-        it, uneven padding (of a stride that does not divide) is a copy of the images."""
+        """The input and `padding` argument of the convolution: it can add symmetric padding itself,
+        asymmetric padding (if the stride does not divide the size) needs a copy."""
         top, bottom, left, right = self.zeros(images)
         if (top, left) == (bottom, right):
             return images, (top, left)
         return functional.pad(images, (left, right, top, bottom)), (0, 0)
 
     def zeros(self, images: Tensor) -> tuple[int, int, int, int]:
-        """Zeros above, below, left and right of these images."""
+        """Padding above, below, left and right of these images."""
         height, width = images.shape[2:]
         return (
             *same_padding(height, self.kernel_size[0], self.stride[0]),

@@ -1,4 +1,4 @@
-"""epsilon-greedy acting."""
+"""epsilon-greedy action selection."""
 
 import numpy as np
 import torch
@@ -8,7 +8,7 @@ from proxrl.types import Array
 
 
 def linear_epsilon(step: int, warmup_steps: int, decay_steps: int, final: float) -> float:
-    """1 until warm-up is over, then linearly down to `final` over `decay_steps`."""
+    """1 during warm-up, then a linear decay to `final` over `decay_steps`."""
     left = warmup_steps + decay_steps - step
     if left >= decay_steps:
         return 1.0
@@ -23,14 +23,14 @@ def epsilon_greedy(
     generator: np.random.Generator,
     device: torch.device,
 ) -> int:
-    """A random action with probability epsilon, else the one of largest value (lowest on ties)."""
+    """A random action with probability epsilon, else the greedy one (lowest index on ties)."""
     if generator.random() < epsilon:
         return int(generator.integers(actions))
     return int(greedy_actions(network, state[None], device)[0])
 
 
 def greedy_actions(network: nn.Module, states: Array, device: torch.device) -> Array:
-    """The action of largest value in each state, [batch]; the lowest on ties."""
+    """The greedy action in each state, [batch]; the lowest index on ties."""
     with torch.inference_mode():
         values = network.forward(torch.from_numpy(states).to(device))
         actions: Array = values.cpu().numpy().argmax(axis=1)

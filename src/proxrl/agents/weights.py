@@ -1,11 +1,10 @@
 """A network's weights as one vector, as the paper writes them: w, theta.
 
-A `Layout` says where each parameter lies in the vector; the parameters become views of it. Pull,
-Adam, sync, Polyak averaging and distances are then one operation each, whatever the network.
+A `Layout` maps each parameter to its place in the vector; the parameters become views of it. Pull,
+Adam, sync, Polyak averaging and distances are then one operation each for any network.
 
-Only parameters that require a gradient belong to the vector: frozen ones never move. A network
-whose parameters have several dtypes has one vector for each, so everything here is a list, nearly
-always of length one.
+The vector contains only parameters that require a gradient. A network with several dtypes has one
+vector for each, so everything here is a list, usually of length one.
 """
 
 import itertools
@@ -21,17 +20,17 @@ ALIGNMENT = 16  # elements; every parameter starts on a cache line of float32
 
 
 class Slot(NamedTuple):
-    """One parameter's place."""
+    """The place of one parameter."""
 
     name: str
     vector: int  # which of the vectors
     offset: int  # elements
     shape: torch.Size
-    stride: tuple[int, ...]  # the parameter's own: channels-last kernels stay so
+    stride: tuple[int, ...]  # keeps the memory format, e.g. channels last
 
 
 class Layout:
-    """Where each trained parameter of a network lies."""
+    """The places of all trained parameters of a network."""
 
     def __init__(self, network: nn.Module) -> None:
         trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
@@ -48,18 +47,18 @@ class Layout:
             number = self.dtypes.index(parameter.dtype)
             offset = self._lengths[number]
             self._lengths[number] += -(-parameter.numel() // ALIGNMENT) * ALIGNMENT
-            stride = torch.empty_like(parameter).stride()  # dense, in the parameter's own order
+            stride = torch.empty_like(parameter).stride()  # dense, in the parameter's memory order
             yield Slot(name, number, offset, parameter.shape, stride)
 
     def zeros(self) -> list[Tensor]:
-        """New vectors, all zero."""
+        """New zero vectors."""
         return [
             torch.zeros(length, dtype=dtype, device=self.device)
             for length, dtype in zip(self._lengths, self.dtypes, strict=True)
         ]
 
     def views(self, vectors: list[Tensor]) -> dict[str, Tensor]:
-        """Each parameter's part of the vectors, by its name and in its shape."""
+        """Views of the vectors by parameter name, in the parameter's shape."""
         return {
             slot.name: vectors[slot.vector].as_strided(slot.shape, slot.stride, slot.offset)
             for slot in self.slots
@@ -67,9 +66,9 @@ class Layout:
 
     @torch.no_grad()
     def move_(self, network: nn.Module, with_gradient: bool) -> list[Tensor]:
-        """Make the network's parameters views of new vectors, which are returned.
+        """Turn the network's parameters into views of new vectors and return these.
 
-        With gradients, each vector has one in `.grad`, and each parameter a view of that.
+        With gradients, each vector has a `.grad`, and each parameter a view of it.
         """
         vectors = self.zeros()
         parameters = dict(network.named_parameters())
@@ -85,7 +84,7 @@ class Layout:
 
 
 def _require_separate(parameters: dict[str, nn.Parameter]) -> None:
-    """Tie weights by using one `nn.Parameter` twice; two that share memory cannot be placed."""
+    """Raise if two parameters share memory; tied weights must be one `nn.Parameter`."""
     spans = sorted(
         (p.data_ptr(), p.data_ptr() + p.numel() * p.element_size(), name)
         for name, p in parameters.items()
@@ -100,7 +99,7 @@ def _require_separate(parameters: dict[str, nn.Parameter]) -> None:
 
 
 def gradient_of(weight: Tensor | None) -> Tensor:
-    """Where its gradient is written: a vector's own, or a parameter's part of it."""
+    """The gradient buffer of a vector or parameter."""
     assert weight is not None
     assert weight.grad is not None, "move the network's weights into vectors first"
     return weight.grad

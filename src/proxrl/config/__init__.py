@@ -1,4 +1,4 @@
-"""A run, said completely: its settings, which of them can work, and how they are written down."""
+"""The complete configuration of a run: settings, validation and serialization."""
 
 from proxrl.config.plain import differences, flatten, from_json, to_json
 from proxrl.config.settings import (

@@ -1,4 +1,4 @@
-"""Values as the types of their settings have them."""
+"""Type lookup and conversion of setting values."""
 
 import functools
 import types
@@ -9,12 +9,12 @@ from typing import Any
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
-hints_of = functools.cache(typing.get_type_hints)  # a study asks for thousands
+hints_of = functools.cache(typing.get_type_hints)  # called thousands of times per study
 
 
 @functools.cache
 def kind_of(path: str) -> Any:
-    """The type of a setting by its dotted name; None if there is no such setting."""
+    """The type of a setting by its dotted name; None if unknown."""
     kind: Any = RunConfig
     for name in path.split("."):
         hints = hints_of(kind) if isinstance(kind, type) else {}
@@ -25,23 +25,23 @@ def kind_of(path: str) -> Any:
 
 
 def convert(path: str, value: Any, kind: Any) -> Any:
-    """The value as the type has it (lists to tuples, whole numbers to floats), or a `UserError`."""
+    """Convert a value to its setting's type (list to tuple, int to float) or raise `UserError`."""
     try:
-        return _converted(value, kind)
+        return _convert(value, kind)
     except TypeError:
-        raise UserError(f"{path} = {value!r} cannot be: it must be {_said(kind)}") from None
+        raise UserError(f"invalid {path} {value!r}: must be {_format(kind)}") from None
 
 
-def _converted(value: Any, kind: Any) -> Any:
+def _convert(value: Any, kind: Any) -> Any:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
         for one in inner:
             try:
-                return _converted(value, one)
+                return _convert(value, one)
             except TypeError:
                 continue
     elif origin is tuple and isinstance(value, list | tuple):
-        return tuple(_converted(one, inner[0]) for one in value)
+        return tuple(_convert(one, inner[0]) for one in value)
     elif origin is typing.Literal and type(value) is str and value in inner:
         return value
     elif kind is float and isinstance(value, int | float) and not isinstance(value, bool):
@@ -53,15 +53,15 @@ def _converted(value: Any, kind: Any) -> Any:
     raise TypeError
 
 
-def _said(kind: Any) -> str:
+def _format(kind: Any) -> str:
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind is None:
         return "a group of settings"
     if origin is typing.Literal:
         return " or ".join(map(str, inner))
     if origin in (types.UnionType, typing.Union):
-        return " or ".join(_said(one) for one in inner if one is not type(None))
+        return " or ".join(_format(one) for one in inner if one is not type(None))
     if origin is tuple:
-        return f"a list, each {_said(inner[0])}"
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-    return words.get(kind, "a text")
+        return f"a list, each item {_format(inner[0])}"
+    names = {int: "an integer", float: "a number", bool: "true or false", str: "a string"}
+    return names.get(kind, "a string")

@@ -1,4 +1,4 @@
-"""Settings as dictionaries: by dotted name, and as JSON and back."""
+"""Settings as flat dictionaries and as JSON."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from proxrl.errors import UserError
 
 
 def flatten(config: Any, prefix: str = "") -> dict[str, Any]:
-    """{"learner.discount": 0.99, ...}: every setting by its dotted name."""
+    """Every setting by its dotted name: {"learner.discount": 0.99, ...}."""
     flat: dict[str, Any] = {}
     for item in dataclasses.fields(config):
         value = getattr(config, item.name)
@@ -29,7 +29,7 @@ def differences(one: RunConfig, other: RunConfig) -> dict[str, tuple[Any, Any]]:
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:
-    """Plain JSON values; infinity, which JSON lacks, as the string "inf"."""
+    """Plain JSON values; infinity becomes the string "inf"."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -42,7 +42,7 @@ def to_json(config: RunConfig) -> dict[str, Any]:
 
 
 def from_json(values: dict[str, Any]) -> RunConfig:
-    """The config that `to_json` wrote; a `UserError` names what does not belong."""
+    """The inverse of `to_json`; raises `UserError` for unknown or invalid settings."""
     config: RunConfig = _from_plain(RunConfig, values, "")
     return config
 

@@ -1,4 +1,4 @@
-"""Which settings can work: alone, and with one another."""
+"""Validation of settings: each field alone, then in combination."""
 
 import math
 
@@ -7,24 +7,24 @@ from proxrl.config.plain import flatten
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
-Rules = list[tuple[str, bool, str]]  # (setting, is it wrong, what would be right)
+Rules = list[tuple[str, bool, str]]  # (setting, is it invalid, requirement)
 
 
 def validated(config: RunConfig) -> RunConfig:
-    """The same, or a `UserError` that names the first setting that cannot work."""
+    """Return the config with values converted; raise `UserError` for the first invalid setting."""
     for path, value in flatten(config).items():
-        meant = convert(path, value, kind_of(path))
-        if type(meant) is not type(value):  # a list for a tuple, a whole number for a float
-            config = config.override({path: meant})
-    for rules in (_impossible_alone, _impossible_together):  # in this order: alone first
-        for path, wrong, right in rules(config):
-            if wrong:
-                raise UserError(f"{path} = {flatten(config)[path]} cannot be: {right}")
+        converted = convert(path, value, kind_of(path))
+        if type(converted) is not type(value):  # list to tuple, int to float
+            config = config.override({path: converted})
+    for rules in (_field_errors, _combination_errors):  # in this order
+        for path, invalid, requirement in rules(config):
+            if invalid:
+                raise UserError(f"invalid {path} {flatten(config)[path]}: {requirement}")
     return config
 
 
-def _impossible_alone(config: RunConfig) -> Rules:
-    """Values that cannot be, whatever the others are."""
+def _field_errors(config: RunConfig) -> Rules:
+    """Values that are invalid on their own."""
     c, r, lr, t = config, config.replay, config.learner, config.target
     steps = [
         ("steps", c.steps),
@@ -60,89 +60,89 @@ def _impossible_alone(config: RunConfig) -> Rules:
     kappa = c.proximal.pull_per_sync
     limit = c.protocol.max_episode_steps
     return [
-        *((path, value < 1, "it must be at least 1") for path, value in steps),
-        *((path, not value > 0, "it must be positive") for path, value in rates),
-        *((path, not 0 <= value <= 1, "it must lie in [0, 1]") for path, value in shares),
-        ("learner.learning_rate", math.isinf(lr.learning_rate), "it must be finite"),
-        ("learner.adam_epsilon", math.isinf(lr.adam_epsilon), "it must be finite"),
+        *((path, value < 1, "must be at least 1") for path, value in steps),
+        *((path, not value > 0, "must be positive") for path, value in rates),
+        *((path, not 0 <= value <= 1, "must be in [0, 1]") for path, value in shares),
+        ("learner.learning_rate", math.isinf(lr.learning_rate), "must be finite"),
+        ("learner.adam_epsilon", math.isinf(lr.adam_epsilon), "must be finite"),
         (
             "learner.annealed_rate",
             annealed is not None and not 0 <= annealed < math.inf,
-            "it must be finite and not negative",
+            "must be finite and non-negative",
         ),
-        ("head.atoms", c.head.atoms < 2, "it must be at least 2"),
-        ("replay.n_step", r.n_step > 256, "it must be at most 256"),
-        ("head.v_min", not math.isfinite(c.head.v_min), "it must be finite"),
-        ("head.v_max", not math.isfinite(c.head.v_max), "it must be finite"),
+        ("head.atoms", c.head.atoms < 2, "must be at least 2"),
+        ("replay.n_step", r.n_step > 256, "must be at most 256"),
+        ("head.v_min", not math.isfinite(c.head.v_min), "must be finite"),
+        ("head.v_max", not math.isfinite(c.head.v_max), "must be finite"),
         (
             "network.noisy_sigma",
             not 0 <= c.network.noisy_sigma < math.inf,
-            "it must be finite and not negative",
+            "must be finite and non-negative",
         ),
-        ("seed", not 0 <= c.seed < 2**63, "it must lie in [0, 2^63)"),
-        ("threads", not 0 <= c.threads <= 1024, "it must be 0 (one per core) or up to 1024"),
-        ("protocol.stack", c.protocol.stack > 255, "it must be at most 255"),
-        ("protocol.max_episode_steps", limit is not None and limit < 1, "it must be at least 1"),
-        ("exploration.decay_steps", c.exploration.decay_steps < 0, "it must not be negative"),
-        ("evaluation.min_steps", c.evaluation.min_steps < 0, "it must not be negative"),
-        ("target.tau", not 0 < t.tau <= 1, "it must lie in (0, 1]"),
+        ("seed", not 0 <= c.seed < 2**63, "must be in [0, 2^63)"),
+        ("threads", not 0 <= c.threads <= 1024, "must be 0 (one per core) or up to 1024"),
+        ("protocol.stack", c.protocol.stack > 255, "must be at most 255"),
+        ("protocol.max_episode_steps", limit is not None and limit < 1, "must be at least 1"),
+        ("exploration.decay_steps", c.exploration.decay_steps < 0, "must be non-negative"),
+        ("evaluation.min_steps", c.evaluation.min_steps < 0, "must be non-negative"),
+        ("target.tau", not 0 < t.tau <= 1, "must be in (0, 1]"),
         (
             "proximal.pull_per_sync",
             kappa is not None and not 0 <= kappa < math.inf,
-            "it must be finite and not negative",
+            "must be finite and non-negative",
         ),
-        ("network.hidden", any(units < 1 for units in c.network.hidden), "units must be >= 1"),
+        ("network.hidden", any(units < 1 for units in c.network.hidden), "must be at least 1 each"),
     ]
 
 
-def _impossible_together(config: RunConfig) -> Rules:
-    """Values that do not fit one another."""
+def _combination_errors(config: RunConfig) -> Rules:
+    """Values that are invalid in combination."""
     c, r, lr, t = config, config.replay, config.learner, config.target
     largest_rate = max(lr.learning_rate, lr.annealed_rate or 0.0)
     return [
         (
             "target.period",
             t.rule == "periodic" and not float(c.updates_per_sync).is_integer(),
-            f"it must be a multiple of learner.update_period_steps = {lr.update_period_steps}",
+            f"must be a multiple of learner.update_period_steps = {lr.update_period_steps}",
         ),
         (
             "replay.batch_size",
             r.batch_size > r.warmup_steps,
-            f"it must be at most replay.warmup_steps = {r.warmup_steps}",
+            f"must be at most replay.warmup_steps = {r.warmup_steps}",
         ),
         (
             "replay.warmup_steps",
             r.warmup_steps + r.n_step > r.capacity,
-            f"with replay.n_step it must fit into replay.capacity = {r.capacity}",
+            f"plus replay.n_step must be at most replay.capacity = {r.capacity}",
         ),
         (
             "proximal.c" if c.proximal.pull_per_sync is None else "proximal.pull_per_sync",
             c.proximal.rule == "parameters" and largest_rate / c.c > 1,
-            f"lr/c would be above 1; with lr = {largest_rate:g}, c must be at least that",
+            f"lr/c must be at most 1, so c at least lr = {largest_rate:g}",
         ),
         (
             "proximal.pull_per_sync",
             c.proximal.pull_per_sync is not None and c.proximal.rule != "parameters",
-            f"with proximal.rule = {c.proximal.rule} there is no such pull, say proximal.c",
+            f"not supported by proximal.rule = {c.proximal.rule}; set proximal.c",
         ),
         (
             "proximal.actions",
             c.proximal.actions == "all" and c.proximal.rule in ("parameters", "gradient"),
-            f"proximal.rule = {c.proximal.rule} looks at no actions",
+            f"not used by proximal.rule = {c.proximal.rule}",
         ),
         (
             "proximal.own_batch",
             c.proximal.own_batch and c.proximal.rule in ("parameters", "gradient"),
-            f"proximal.rule = {c.proximal.rule} needs no batch",
+            f"not used by proximal.rule = {c.proximal.rule}",
         ),
         (
             "learner.annealed_rate",
             lr.annealed_rate is not None and t.rule == "polyak",
-            "the step size is annealed between syncs, and target.rule = polyak has none",
+            "needs target.rule = periodic: the rate is annealed between syncs",
         ),
         (
             "head.v_min",
             c.head.v_min >= c.head.v_max,
-            f"it must be below head.v_max = {c.head.v_max:g}",
+            f"must be below head.v_max = {c.head.v_max:g}",
         ),
     ]

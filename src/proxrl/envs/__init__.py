@@ -1,4 +1,4 @@
-"""Environment in, typed time steps out."""
+"""Environments that return typed time steps."""
 
 from proxrl.envs.journal import Environment, Episodes, NotRestorable
 from proxrl.envs.make import make

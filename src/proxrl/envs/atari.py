@@ -1,13 +1,13 @@
-"""Atari 2600 on the raw Arcade Learning Environment, by Dopamine's protocol (Machado et al. 2018).
+"""Atari 2600 on the raw Arcade Learning Environment, Dopamine's protocol (Machado et al. 2018).
 
 Per agent step: `frame_skip` emulator frames, the maximum of the last two in grayscale, resized to
-84 x 84 by area. Sticky actions on; no no-op starts, no fire on reset, minimal action set. A lost
-life is not terminal unless asked for; then it ends the frame skip at once, as the game's end does.
+84 x 84 by area. Sticky actions; no no-op starts, no fire on reset, minimal action set. A lost life
+is terminal only with `life_loss_terminal`; it then ends the frame skip, as the end of a game does.
 
 An episode is a function of its seed and its actions. ALE applies its own random seed only when a
 ROM is loaded (100 ms and more), so ALE's stickiness is 0 and the repeats are drawn here, one per
-emulator frame, from the episode's own generator. And `reset_game` draws from ALE's generator (seen
-on Seaquest), so every episode starts from the emulator's state after the first one.
+emulator frame, from the episode's generator. `reset_game` also draws from ALE's generator (observed
+on Seaquest), so every episode restores the emulator state saved after the first reset.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ SIDE = 84  # pixels
 
 
 def make(env: str, protocol: ProtocolConfig, pictures: bool) -> "Atari":
-    """As a suite makes it; pictures can always be had."""
+    """The suite's factory; rendering is always available."""
     return Atari(env, protocol)
 
 
@@ -34,7 +34,7 @@ class Atari:
     def __init__(self, env: str, protocol: ProtocolConfig) -> None:
         game = gymnasium.spec(env).kwargs["game"]
         ALEInterface.setLoggerMode(LoggerMode.Error)
-        cv2.setNumThreads(1)  # a screen is too small to share
+        cv2.setNumThreads(1)  # a screen is too small to parallelize
         self._ale = ALEInterface()
         self._ale.setFloat("repeat_action_probability", 0.0)
         self._ale.setInt("random_seed", 0)
@@ -48,20 +48,20 @@ class Atari:
         self._first_screen = self._ale.getScreenGrayscale()
         self._screens = np.zeros((2, *self._ale.getScreenDims()), np.uint8)
         self._generator = np.random.default_rng(0)
-        self._previous = 0  # action index that the emulator executed last; 0 is no-op
+        self._previous = 0  # last executed action index; 0 is no-op
         self._lives = 0
         self.actions = len(self._action_set)
         self.first_action = 0
-        self.raw_shape: tuple[int, ...] | None = (SIDE, SIDE)  # as `AtariPreprocessing` gives them
+        self.raw_shape: tuple[int, ...] | None = (SIDE, SIDE)  # as from `AtariPreprocessing`
         self.observation = ObservationSpec((SIDE, SIDE), "uint8", protocol.stack, high=255.0)
 
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
         self._generator = np.random.default_rng(seed)
         self._previous = 0
-        self._ale.reset_game()  # for pictures: a state has no screen
+        self._ale.reset_game()  # for rendering: restoring a state does not restore the screen
         self._ale.restoreState(self._start)
         self._lives = self._ale.lives()
-        self._screens[0] = 0  # and so it stays where frames are not skipped
+        self._screens[0] = 0  # stays 0 without frame skipping
         self._screens[1] = self._first_screen
         return TimeStep(self._observation(), 0.0, End.NO, game_over=False)
 
@@ -94,7 +94,7 @@ class Atari:
         pass
 
     def _lost_life(self) -> bool:
-        """Whether there are fewer lives than at the last call."""
+        """Whether a life was lost since the last call."""
         before, self._lives = self._lives, self._ale.lives()
         return self._lives < before
 

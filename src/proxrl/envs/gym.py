@@ -1,8 +1,8 @@
 """Any Gymnasium environment with discrete actions.
 
 uint8 and boolean arrays of two or three dimensions are images, and so are bounded floats of three;
-they stay as they are, channels last. Every other observation (vectors, discrete states,
-dictionaries) becomes one float32 vector.
+they are kept as images, channels last. Every other observation (vectors, discrete states,
+dictionaries) is flattened to a float32 vector.
 """
 
 from typing import Any
@@ -15,20 +15,22 @@ from proxrl.config import ProtocolConfig
 from proxrl.errors import UserError
 from proxrl.types import Array, End, ObservationSpec, TimeStep
 
-MOST_ACTIONS = 2**15  # the replay and the journal have 16 bits for them
+MOST_ACTIONS = 2**15  # replay and journal store actions in 16 bits
 
 
 class Gym:
-    """One environment, its episodes seeded one by one."""
+    """One environment; every episode has its own seed."""
 
     def __init__(self, env: str, made: "gymnasium.Env[Any, Any]", protocol: ProtocolConfig) -> None:
         if not isinstance(made.action_space, spaces.Discrete):
             raise UserError(
-                f"{env} has actions {made.action_space}: proxrl needs discrete actions, "
-                "a gymnasium.spaces.Discrete"
+                f"{env} has action space {made.action_space}: only discrete actions "
+                "(gymnasium.spaces.Discrete) are supported"
             )
         if made.action_space.n > MOST_ACTIONS:
-            raise UserError(f"{env} has {made.action_space.n:,} actions: at most {MOST_ACTIONS:,}")
+            raise UserError(
+                f"{env} has {made.action_space.n:,} actions: must be at most {MOST_ACTIONS:,}"
+            )
         self._env = made
         self._space = made.observation_space
         self._is_image, self._channels_first = _image_layout(self._space)
@@ -51,9 +53,9 @@ class Gym:
             picture: Any = self._env.render()
         except (gymnasium.error.Error, NotImplementedError) as error:
             why = str(error) or "it has no render()"
-            raise UserError(f"this environment cannot draw itself: {why}") from None
+            raise UserError(f"cannot render this environment: {why}") from None
         if not isinstance(picture, np.ndarray):
-            raise UserError("this environment cannot draw itself: it has no rgb_array render mode")
+            raise UserError("cannot render this environment: it has no rgb_array render mode")
         if picture.dtype != np.uint8:
             picture = (np.clip(picture, 0.0, 1.0) * 255).astype(np.uint8)
         drawn: Array = picture
@@ -94,14 +96,14 @@ def _observation_spec(
         dtype = "uint8" if space.dtype in (np.uint8, np.bool_) else "float32"
         return ObservationSpec(shape, dtype, stack, high=float(np.max(space.high)))
     if not _is_flattenable(space):
-        raise UserError(f"{env} observes {space}, which cannot be made an array")
+        raise UserError(f"{env} has observation space {space}, which cannot be flattened")
     if not spaces.flatdim(space):
-        raise UserError(f"{env} observes {space}, which has no numbers in it")
+        raise UserError(f"{env} has observation space {space}, which is empty")
     return ObservationSpec((spaces.flatdim(space),), "float32", stack)
 
 
 def _is_flattenable(space: "spaces.Space[Any]") -> bool:
     try:
         return bool(space.is_np_flattenable)
-    except NotImplementedError:  # spaces of an environment's own need not say so
+    except NotImplementedError:  # custom spaces may not implement it
         return False

@@ -1,9 +1,9 @@
-"""Episodes that can be lived again.
+"""Episodes that can be replayed exactly.
 
-An episode depends on nothing before it: it is a pure function of (run seed, episode number,
-actions). So its actions are all that a checkpoint needs to bring any environment back to where it
-was, without asking the environment to save itself. What is replayed is compared with what the
-replay log remembers; an environment that does not come back the same is named as not restorable.
+An episode is independent of earlier ones: it is a pure function of (run seed, episode number,
+actions). A checkpoint therefore stores only its actions to restore any environment, which does not
+need to support saving. The replayed episode is compared with the replay log; an environment that
+differs is reported as not restorable.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,38 +15,38 @@ from proxrl.types import Array, End, ObservationSpec, State, TimeStep
 
 
 class Environment(Protocol):
-    """What every environment here is: a seed begins an episode, actions continue it."""
+    """The interface of all environments."""
 
     observation: ObservationSpec
     actions: int  # number of discrete actions
-    first_action: int  # the environment's own name for action 0
-    raw_shape: tuple[int, ...] | None  # of what it gives itself; None: that is no array
+    first_action: int  # the environment's own index of action 0
+    raw_shape: tuple[int, ...] | None  # of its raw observations; None: not an array
 
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
-        """Begin an episode that depends on this seed alone, and on no episode before it."""
+        """Begin an episode that depends only on this seed, not on earlier episodes."""
         ...
 
     def step(self, action: int) -> TimeStep: ...
 
     def encode(self, raw: Any) -> Array:
-        """What the environment itself gives, as an observation here."""
+        """Convert a raw observation of the environment."""
         ...
 
     def render(self) -> Array:
-        """The present as a picture, [height, width, 3] uint8."""
+        """The current frame, [height, width, 3] uint8."""
         ...
 
     def close(self) -> None: ...
 
 
 class NotRestorable(RuntimeError):
-    """An environment that did not repeat itself under the same seed and actions."""
+    """An environment that differed under the same seed and actions."""
 
 
 class Episodes:
-    """Numbered episodes of one environment, the current one journalled.
+    """Numbered episodes of one environment; the actions of the current one are recorded.
 
-    `stream` keeps the seeds of training and of each evaluation apart.
+    `stream` separates the seeds of training and of each evaluation.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class Episodes:
         return {"number": self.number, "actions": np.array(self.actions, dtype=np.int16)}
 
     def load(self, state: State) -> None:
-        """Which episode it is, and its actions; `relive` brings the environment there."""
+        """Restore number and actions; `relive` then restores the environment."""
         self.number, self.actions = state["number"], state["actions"].tolist()
 
     def relive(self, number: int, actions: Sequence[int]) -> Iterator[TimeStep]:
-        """Episode `number` again with these actions, its first time step included."""
+        """Replay episode `number` with these actions, including its first time step."""
         yield self._begin(number)
         for action in actions:
             yield self.step(int(action))

@@ -1,4 +1,4 @@
-"""From an id to an environment, or one helpful line. How one is made is its suite's to say."""
+"""Make an environment from its id, using its suite's factory."""
 
 import contextlib
 import importlib
@@ -19,12 +19,12 @@ PLAIN = {"sticky_actions": 0.0, "frame_skip": 1, "life_loss_terminal": False}
 
 
 def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environment:
-    """The environment with this id under this protocol; `pictures` if it will be rendered."""
+    """The environment with this id under this protocol; set `pictures` to render it."""
     suite = suite_of(env)
     _import_provider(env, suite)
     _require_supported(env, suite, protocol)
     if suite.make is None:
-        return Gym(env, _made(env, pictures), protocol)
+        return Gym(env, _make_gym(env, pictures), protocol)
     _require_known(bare_id(env))
     function = imported(suite.make, f"make of suite {suite.name}")
     try:
@@ -35,14 +35,14 @@ def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environm
 
 
 def observation_of(env: str) -> ObservationSpec:
-    """What an environment observes, without a protocol."""
+    """The observation spec of an environment under the default protocol."""
     environment = make(env, ProtocolConfig())
     environment.close()
     return environment.observation
 
 
 def is_known(env: str) -> bool:
-    """Is there an environment with this id?"""
+    """Whether an environment with this id exists."""
     try:
         _import_provider(env, suite_of(env))
         _require_known(bare_id(env))
@@ -52,7 +52,7 @@ def is_known(env: str) -> bool:
 
 
 def _import_provider(env: str, suite: Suite) -> None:
-    """Import what registers this id: the suite's provider, and the module that the id names."""
+    """Import the modules that register this id: the suite's provider and the id's `module:`."""
     if suite.provider is not None:
         _import_of_suite(env, suite)
     if ":" in env:
@@ -61,8 +61,7 @@ def _import_provider(env: str, suite: Suite) -> None:
             importlib.import_module(module)
         except ModuleNotFoundError as error:
             raise UserError(
-                f"cannot import {error.name}: {env} names the Python module {module} that "
-                "registers the environment"
+                f"cannot import {error.name}: {env} is registered by the Python module {module}"
             ) from None
 
 
@@ -73,7 +72,7 @@ def _import_of_suite(env: str, suite: Suite) -> None:
     except ImportError:
         how = f": {suite.install}" if suite.install else f", module {suite.provider}"
         raise UserError(f"{env} needs {suite.title}{how}") from None
-    # Some modules register their environments in a function of this name and not on import.
+    # Some modules register their environments in this function instead of on import.
     if suite.base.env not in gymnasium.registry and hasattr(provider, "register_envs"):
         provider.register_envs()
 
@@ -81,7 +80,7 @@ def _import_of_suite(env: str, suite: Suite) -> None:
 def _require_known(env: str) -> None:
     if env in gymnasium.registry and not _bypasses_its_suite(env):
         return
-    for suite in all_suites():  # for their ids: Breakout-v5 may mean several
+    for suite in all_suites():  # register all ids, for the suggestions
         if suite.provider is not None:
             with contextlib.suppress(UserError):
                 _import_of_suite(env, suite)
@@ -93,8 +92,8 @@ def _require_known(env: str) -> None:
 
 
 def _bypasses_its_suite(env: str) -> bool:
-    """An id of a built-in suite's package that the suite does not cover, and so has no protocol:
-    BreakoutNoFrameskip-v4 and the like."""
+    """Whether an id belongs to a built-in suite's package but not to the suite, and so would ignore
+    its protocol, such as BreakoutNoFrameskip-v4."""
     entry_point = str(gymnasium.registry[env].entry_point)
     packages = [suite for suite in BUILT_IN if suite.provider is not None]
     return any(
@@ -104,7 +103,7 @@ def _bypasses_its_suite(env: str) -> bool:
 
 
 def _game(env: str) -> str:
-    """The bare name: breakout, of ALE/Breakout-v5 and of BreakoutNoFrameskip-v4."""
+    """The bare name: breakout for ALE/Breakout-v5 and for BreakoutNoFrameskip-v4."""
     name = re.sub(r"-v\d+$", "", env.split("/")[-1])
     return re.sub(r"(NoFrameskip|Deterministic|-ram)", "", name).lower()
 
@@ -112,11 +111,11 @@ def _game(env: str) -> str:
 def _require_supported(env: str, suite: Suite, protocol: ProtocolConfig) -> None:
     for name, plain in PLAIN.items():
         if getattr(protocol, name) != plain and name not in suite.protocol:
-            those = " and ".join(one.title for one in BUILT_IN if name in one.protocol)
-            raise UserError(f"protocol.{name} is for {those}, not {env}")
+            supported = " and ".join(one.title for one in BUILT_IN if name in one.protocol)
+            raise UserError(f"protocol.{name} is only supported by {supported}, not by {env}")
 
 
-def _made(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
+def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
     name = bare_id(env)
     if name in gymnasium.registry:
         _require_known(name)

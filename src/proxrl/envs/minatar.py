@@ -1,7 +1,7 @@
-"""MinAtar (Young & Tian 2019) through its Gymnasium ids, with episodes that stand alone.
+"""MinAtar (Young & Tian 2019) through its Gymnasium ids, with independent episodes.
 
-MinAtar's `reset()` keeps the last action, so that its sticky actions leak from one episode into
-the next; here it is cleared. MinAtar is GPL-3 and therefore an optional extra.
+MinAtar's `reset()` keeps the last action, so that sticky actions leak from one episode into the
+next; here it is cleared. MinAtar is GPL-3 and therefore an optional extra.
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ import numpy as np
 from proxrl.config import ProtocolConfig
 from proxrl.types import Array, End, ObservationSpec, TimeStep
 
-SCALE = 16  # pixels per cell in pictures
+SCALE = 16  # pixels per cell when rendering
 
 
 def make(env: str, protocol: ProtocolConfig, pictures: bool) -> "MinAtar":
-    """As a suite makes it; pictures can always be had."""
+    """The suite's factory; rendering is always available."""
     return MinAtar(env, protocol)
 
 
@@ -57,7 +57,7 @@ class MinAtar:
         return np.asarray(raw, np.uint8)
 
     def render(self) -> Array:
-        """Each channel in a colour of its own, the topmost channel winning."""
+        """One colour per channel; the topmost channel wins."""
         state: Array = self._game.state()
         channels = state.shape[-1]
         hues = np.linspace(0.0, 1.0, channels, endpoint=False)

@@ -1,4 +1,4 @@
-"""States from observations: the last `stack` of them, oldest first, zeros before the episode."""
+"""Frame stacking: the last `stack` observations, oldest first, zero-padded at episode start."""
 
 import numpy as np
 
@@ -6,18 +6,18 @@ from proxrl.types import Array, ObservationSpec
 
 
 class FrameStack:
-    """The state that an agent sees now, in one reused array `state` [stack, *observation]: its
-    own, or a row of a batch."""
+    """The current state, in one reused array `state` [stack, *observation]: newly allocated, or a
+    row of a batch."""
 
     def __init__(self, spec: ObservationSpec, state: Array | None = None) -> None:
         self.state = np.zeros(spec.state_shape, dtype=spec.dtype) if state is None else state
 
     def begin(self, observation: Array) -> None:
-        """An episode starts: no history."""
+        """Start an episode and clear the history."""
         self.state[:-1] = 0
         self.state[-1] = observation
 
     def push(self, observation: Array) -> None:
-        """A step later."""
+        """Append an observation."""
         self.state[:-1] = self.state[1:]
         self.state[-1] = observation

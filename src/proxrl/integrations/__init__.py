@@ -1,1 +1,1 @@
-"""The proximal term inside other libraries: one module each, imported only when asked for."""
+"""The proximal term in other libraries: one module each, imported only on request."""

@@ -1,4 +1,4 @@
-"""The pull in sb3-contrib's quantile regression DQN, as in `proxrl.integrations.stable_baselines3`.
+"""The pull for sb3-contrib's quantile regression DQN; see `proxrl.integrations.stable_baselines3`.
 
     from proxrl.integrations.sb3_contrib import QRDQNPro
 

@@ -1,16 +1,16 @@
-"""DQN Pro in Stable-Baselines3: its DQN in every respect, with the pull in its optimizer.
+"""DQN Pro for Stable-Baselines3: its DQN with the pull in the optimizer, otherwise unchanged.
 
     from proxrl.integrations.stable_baselines3 import DQNPro
 
     model = DQNPro("CnnPolicy", env, c=0.2)               # the paper's c-tilde, or
     model = DQNPro("CnnPolicy", env, pull_per_sync=1.0)   # kappa = (lr/c) x updates per sync
 
-Say `c` or `pull_per_sync`; neither means kappa = 1, the paper's DQN Pro (docs/drop-in.md). c is
-computed from kappa once, with the learning rate that training starts with; a schedule then acts
-on step and pull alike. c = inf is plain DQN, bit for bit.
+Pass `c` or `pull_per_sync`; the default is kappa = 1, the paper's DQN Pro (docs/drop-in.md). c is
+computed from kappa once, with the initial learning rate; a schedule then acts on step and pull
+alike. c = inf is bit-identical to plain DQN.
 
-Besides DQN's own values it logs `train/target_distance`, ||w - theta||: just before the last sync
-(the size of that target update), or for Polyak targets at the time of logging.
+It also logs `train/target_distance`, ||w - theta||: just before the last sync (the size of that
+target update), or for Polyak targets at the time of logging.
 """
 
 import functools
@@ -31,25 +31,25 @@ PAPER_PULL_PER_SYNC = 1.0
 
 
 def updates_per_sync(model: OffPolicyAlgorithm) -> float:
-    """Gradient updates between two target syncs, by the model's own settings.
+    """Gradient updates between two target syncs, from the model's settings.
 
-    A sync comes every `target_update_interval // n_envs` calls of `env.step`, learning every
-    `train_freq` calls; where learning is rarer, only the first sync after it moves the target. With
-    Polyak targets it is the time constant: the same divided by the share that is moved.
+    A sync happens every `target_update_interval // n_envs` calls of `env.step`, learning every
+    `train_freq` calls; if learning is less frequent, only the first sync after it moves the target.
+    For Polyak targets it is the time constant: the same divided by the fraction moved.
     """
     frequency = model.train_freq
-    assert isinstance(frequency, TrainFreq)  # SB3 converts it when it sets the model up
+    assert isinstance(frequency, TrainFreq)  # SB3 converts it during setup
     if frequency.unit != TrainFrequencyUnit.STEP:
         raise ValueError(
-            f"train_freq = ({frequency.frequency}, 'episode') leaves open how many updates a sync "
-            "has: say c instead of pull_per_sync"
+            "the number of updates per sync is unknown with train_freq = "
+            f"({frequency.frequency}, 'episode'): pass c instead of pull_per_sync"
         )
     if not 0.0 < model.tau <= 1.0:
-        raise ValueError(f"tau = {model.tau} leaves open what a sync is: say c")
+        raise ValueError(f"pull_per_sync is undefined for tau = {model.tau}: pass c")
     calls = calls_per_sync(model)
-    syncs = max(1, frequency.frequency // calls)  # from one phase of learning to the next
+    syncs = max(1, frequency.frequency // calls)  # between two learning phases
     moved = 1.0 - (1.0 - model.tau) ** syncs
-    if model.gradient_steps < 0:  # as many as transitions were collected
+    if model.gradient_steps < 0:  # one per collected transition
         updates_per_call = float(model.n_envs)
     else:
         updates_per_call = model.gradient_steps / frequency.frequency
@@ -63,10 +63,10 @@ def calls_per_sync(model: Any) -> int:
 
 
 class ProximalTerm(OffPolicyAlgorithm):
-    """What DQN and QRDQN gain; mixed in before the one or the other."""
+    """Mixin for DQN and QRDQN; comes first in the bases."""
 
-    target_network: ClassVar[str]  # the policy's attribute that holds it
-    _n_calls: int  # of env.step, counted by SB3
+    target_network: ClassVar[str]  # attribute of the policy
+    _n_calls: int  # calls of env.step, counted by SB3
     _n_updates: int
 
     def __init__(
@@ -81,13 +81,13 @@ class ProximalTerm(OffPolicyAlgorithm):
             pull_per_sync = PAPER_PULL_PER_SYNC
         self.pull_per_sync = pull_per_sync
         self._c = math.inf if c is None else c
-        self.target_distance: float | None = None  # before the first sync it has no size
-        self._synced_updates = 0  # that had been done at the last sync
+        self.target_distance: float | None = None  # None before the first sync
+        self._synced_updates = 0  # updates until the last sync
         super().__init__(*args, **kwargs)
 
     @property
     def c(self) -> float:
-        """The paper's c-tilde in force; it may be changed while training."""
+        """The current c-tilde; may be changed during training."""
         return self._c
 
     @c.setter
@@ -98,7 +98,7 @@ class ProximalTerm(OffPolicyAlgorithm):
 
     @property
     def proximal(self) -> Proximal:
-        """The optimizer: SB3's own inside the pull."""
+        """The optimizer, which wraps SB3's."""
         optimizer = self.policy.optimizer
         assert isinstance(optimizer, Proximal)
         return optimizer
@@ -109,23 +109,23 @@ class ProximalTerm(OffPolicyAlgorithm):
             updates = updates_per_sync(self)
             if self.pull_per_sync > updates:
                 raise ValueError(
-                    f"pull_per_sync = {self.pull_per_sync:g} is more than {updates:g} updates per "
-                    "sync can do: say a smaller one, or c (inf: no pull)"
+                    f"pull_per_sync = {self.pull_per_sync:g} exceeds the {updates:g} updates per "
+                    "sync: pass a smaller value, or c (inf: no pull)"
                 )
             self._c = c_from_pull_per_sync(self.pull_per_sync, self.lr_schedule(1.0), updates)
         getattr(self.policy, self.target_network).requires_grad_(False)  # SB3 never trains it
-        # The policy's own: a copy or a pickle of the policy must not drag the model along.
+        # Refers to the policy: copies and pickles of the policy must not include the model.
         anchor = functools.partial(getattr, self.policy, self.target_network)
         self.policy.optimizer = Proximal(self.policy.optimizer, anchor, self._c)
-        self.proximal.distance()  # a misfit shows now, not while training
+        self.proximal.distance()  # raises now if the anchor does not match
 
     def _on_step(self) -> None:
-        due = (self._n_calls + 1) % calls_per_sync(self) == 0  # the sync comes in the last line
+        due = (self._n_calls + 1) % calls_per_sync(self) == 0  # super()._on_step() syncs
         if due and getattr(self, self.target_network) is not getattr(
             self.policy, self.target_network
         ):
             name = self.target_network
-            raise ValueError(f"model.{name} is another than model.policy.{name}: replace both")
+            raise ValueError(f"model.{name} is not model.policy.{name}: replace both")
         if due and self.tau == 1.0 and self._n_updates > self._synced_updates:
             self._synced_updates = self._n_updates
             self.target_distance = self.proximal.distance()
@@ -140,11 +140,11 @@ class ProximalTerm(OffPolicyAlgorithm):
 
     def set_parameters(self, *args: Any, **kwargs: Any) -> None:
         super().set_parameters(*args, **kwargs)
-        self.proximal.c = self._c  # a setting of this model, not of the weights it was given
+        self.proximal.c = self._c  # belongs to this model, not to the loaded weights
 
     @classmethod
     def load(cls, *args: Any, **kwargs: Any) -> Self:
-        """SB3's; `c` or `pull_per_sync` given here replaces what the file says of either."""
+        """As in SB3; `c` or `pull_per_sync` override the values of the file."""
         c, pull_per_sync = kwargs.pop("c", None), kwargs.pop("pull_per_sync", None)
         not_both(c, pull_per_sync)
         if c is not None or pull_per_sync is not None:

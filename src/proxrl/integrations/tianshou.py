@@ -1,15 +1,15 @@
-"""DQN Pro, C51 Pro and Rainbow Pro in Tianshou 2: its algorithms with the pull in their optimizer.
+"""DQN Pro, C51 Pro and Rainbow Pro for Tianshou 2: its algorithms with the pull in the optimizer.
 
     from proxrl.integrations.tianshou import DQNPro
 
     algorithm = DQNPro(policy=policy, optim=AdamOptimizerFactory(lr=1e-4), target_update_freq=2000,
                        c=0.2)                        # the paper's c-tilde, or pull_per_sync=1.0
 
-Say `c` or `pull_per_sync`; neither means the paper's kappa, 1 for DQN Pro and 2.5 for Rainbow Pro,
+Pass `c` or `pull_per_sync`; the default is the paper's kappa, 1 for DQN Pro and 2.5 for Rainbow Pro
 if its period counts agent steps (docs/drop-in.md). Tianshou's `target_update_freq` counts updates,
-so kappa = (lr/c) x target_update_freq, with the learning rate that training starts with.
+so kappa = (lr/c) x target_update_freq, with the initial learning rate.
 
-Statistics of an update have one more field, `target_distance`: ||w - theta|| before the last sync.
+Training statistics have one more field, `target_distance`: ||w - theta|| before the last sync.
 """
 
 from dataclasses import dataclass
@@ -33,20 +33,20 @@ from proxrl.proximal import Proximal, c_from_pull_per_sync, not_both, pull_stren
 
 @dataclass(kw_only=True)
 class DQNProTrainingStats(SimpleLossTrainingStats):
-    """DQN's, and how far w had gone from theta before the last sync."""
+    """DQN's, and ||w - theta|| before the last sync."""
 
     target_distance: float
 
 
 @dataclass(kw_only=True)
 class C51ProTrainingStats(LossSequenceTrainingStats):
-    """C51's, and how far w had gone from theta before the last sync."""
+    """C51's, and ||w - theta|| before the last sync."""
 
     target_distance: float
 
 
 class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
-    """What each algorithm gains; mixed in before it."""
+    """Mixin for the algorithms; comes first in the bases."""
 
     paper_pull_per_sync: ClassVar[float] = 1.0
     training_stats: ClassVar[type[DQNProTrainingStats | C51ProTrainingStats]] = C51ProTrainingStats
@@ -57,9 +57,7 @@ class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
         super().__init__(**settings)
         not_both(c, pull_per_sync)
         if not self.use_target_network:
-            raise ValueError(
-                "target_update_freq = 0 means no target network: there is nothing to pull towards"
-            )
+            raise ValueError("target_update_freq = 0 means no target network: the pull needs one")
         inner = self.optim._optim
         if c is None:
             kappa = self.paper_pull_per_sync if pull_per_sync is None else pull_per_sync
@@ -68,11 +66,11 @@ class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
         self.proximal = Proximal(inner, self._anchor, c)
         self._c = c
         self.optim._optim = self.proximal
-        self.target_distance = self.proximal.distance()  # a misfit shows now, not while training
+        self.target_distance = self.proximal.distance()  # raises now if the anchor does not match
 
     @property
     def c(self) -> float:
-        """The paper's c-tilde in force; it may be changed while training."""
+        """The current c-tilde; may be changed during training."""
         return self._c
 
     @c.setter
@@ -81,10 +79,10 @@ class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
         self._c = self.proximal.c = value
 
     def _anchor(self) -> list[Tensor]:
-        """The target's parameter for each of the model's.
+        """The target parameter for each parameter of the optimizer.
 
-        The optimizer also holds what the policy has outside its model, such as C51's support: that
-        has no counterpart, is frozen, and stands for itself.
+        Parameters of the policy outside its model, such as C51's support, are frozen and have no
+        counterpart: they are their own anchor.
         """
         assert self.model_old is not None
         self.model_old.requires_grad_(False)  # never trained
@@ -94,13 +92,13 @@ class ProximalTerm(QLearningOffPolicyAlgorithm[Any]):
 
     def _update_with_batch(self, batch: Any) -> Any:
         if self._iter % self.target_update_freq == 0:
-            self.target_distance = self.proximal.distance()  # the sync comes first thing below
+            self.target_distance = self.proximal.distance()  # super() syncs first
         stats: Any = super()._update_with_batch(batch)  # type: ignore[safe-super]
         return self.training_stats(loss=stats.loss, target_distance=self.target_distance)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         keys = super().load_state_dict(*args, **kwargs)
-        self.proximal.c = self._c  # a setting of this algorithm, not of the weights it was given
+        self.proximal.c = self._c  # belongs to this algorithm, not to the loaded weights
         return keys
 
 

@@ -1,4 +1,4 @@
-"""Which versions of other libraries fit. The ranges are the extras' own, in `pyproject.toml`."""
+"""Supported versions of other libraries: the ranges of the extras in `pyproject.toml`."""
 
 from importlib import metadata
 
@@ -7,7 +7,7 @@ from packaging.utils import canonicalize_name
 
 
 def require(package: str) -> None:
-    """Raise an `ImportError` that names the versions that fit, unless one of them is installed."""
+    """Raise `ImportError` unless a supported version is installed."""
     needed = _requirement(package)
     fits = f"proxrl {metadata.version('proxrl')} works with {package} {needed.specifier}"
     remedy = f"pip install '{package}{needed.specifier}'"
@@ -16,7 +16,7 @@ def require(package: str) -> None:
     except metadata.PackageNotFoundError:
         raise ImportError(f"{package} is not installed ({fits}): {remedy}") from None
     if not needed.specifier.contains(installed, prereleases=True):
-        raise ImportError(f"{package} {installed} does not fit ({fits}): {remedy}")
+        raise ImportError(f"{package} {installed} is not supported ({fits}): {remedy}")
 
 
 def _requirement(package: str) -> Requirement:

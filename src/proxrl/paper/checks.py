@@ -1,9 +1,9 @@
-"""How each kind of claim is decided; training.py says which claim is of which kind.
+"""The kinds of checks; training.py assigns one to each claim.
 
-A claim about settings is *seen* when the runs follow it; runs that do otherwise cannot test it. A
-claim about performance is seen or contradicted only when everything that it says was run (its
-games, its grid, 120M frames), an interval from enough runs decides it, and the pairs differ in
-nothing else. *Seen in part*: all that a run folder can show agrees; the rest is named.
+A claim about settings is *seen* if the runs use them; runs with other settings cannot test it. A
+claim about performance is seen or contradicted only if everything it refers to was run (its games,
+its grid, 120M frames), a confidence interval from enough runs decides it, and the pairs differ in
+nothing else. *Seen in part*: everything that run folders can show agrees; the rest is named.
 """
 
 import math
@@ -34,28 +34,28 @@ VALUE_SPACE_GAMES = (  # Figure 12
     *("Asterix", "BeamRider", "Boxing", "Breakout"),
     *("Gopher", "Gravitar", "SpaceInvaders", "WizardOfWor"),
 )
-MANY_GAMES = 12  # are counted and not listed
-LITTLE = 0.5  # "limited impact": less than this share of what the pull gains
+MANY_GAMES = 12  # from here on, games are counted, not listed
+LITTLE = 0.5  # "limited impact": less than this share of the pull's gain
 OPPOSITE: dict[Verdict, Verdict] = {
     "seen": "contradicted",
     "seen in part": "contradicted",
     "contradicted": "seen",
     "not testable": "not testable",
 }
-WIDEST = 0.25  # a claimed number is confirmed by no interval wider than this share of it
+WIDEST = 0.25  # largest interval, relative to the number, that can confirm it
 
 
 # ------------------------------------------------------------------------------ kinds of checks
 
 
 def elsewhere(where: str) -> Check:
-    """A claim that no run folder can speak about."""
-    return lambda _: ("not testable", f"not a matter of runs: {where}")
+    """A claim that run folders cannot test."""
+    return lambda _: ("not testable", f"does not depend on runs: {where}")
 
 
 def setting(agents: tuple[str, ...], unchecked: str = "", **wanted: Any) -> Check:
-    """Do all runs of these agents have the paper's values? `__` stands for the dot; `unchecked` is
-    what else the claim says and no setting expresses."""
+    """Whether all runs of these agents have the paper's values (`__` replaces the dot); `unchecked`
+    is the part of the claim that settings do not express."""
     values = {name.replace("__", "."): value for name, value in wanted.items()}
 
     def check(findings: Findings) -> Answer:
@@ -70,9 +70,9 @@ def setting(agents: tuple[str, ...], unchecked: str = "", **wanted: Any) -> Chec
         ]
         if other:
             return "not testable", f"these runs have {'; '.join(other)}"
-        said = "; ".join(f"{name} = {value}" for name, value in values.items())
+        text = "; ".join(f"{name} = {value}" for name, value in values.items())
         return (
-            ("seen in part", f"{said}; not checked: {unchecked}") if unchecked else ("seen", said)
+            ("seen in part", f"{text}; not checked: {unchecked}") if unchecked else ("seen", text)
         )
 
     return check
@@ -101,24 +101,24 @@ def _comparison(findings: Findings, pro: str) -> Comparison | None:
 
 
 def _decide(one: Comparison, estimate: Estimate, border: float, what: str) -> Answer:
-    """By the estimate's interval, if there are runs enough to believe it."""
+    """Decide by the confidence interval, if there are enough runs."""
     return _decided(estimate, border, what, one.runs, one.fewest)
 
 
 def _decided(estimate: Estimate, border: float, what: str, runs: int, fewest: int) -> Answer:
     if not estimate.has_interval:
-        return "not testable", f"{what}: {estimate.value:.2f}, single runs and so no interval"
-    said = f"{what}: {_said(estimate)}"
+        return "not testable", f"{what}: {estimate.value:.2f}, no interval from single runs"
+    text = f"{what}: {_format(estimate)}"
     if too_few(runs, fewest):
-        return "not testable", f"{_only(runs, fewest)}; {said}"
+        return "not testable", f"{_only(runs, fewest)}; {text}"
     if estimate.low > border:
-        return "seen", said
+        return "seen", text
     if estimate.high < border:
-        return "contradicted", said
-    return "not testable", f"undecided: {said}"
+        return "contradicted", text
+    return "not testable", f"undecided: {text}"
 
 
-def _said(one: Estimate) -> str:
+def _format(one: Estimate) -> str:
     return f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]".replace("-", "−")
 
 
@@ -127,7 +127,7 @@ def _only(runs: int, fewest: int) -> str:
 
 
 def _games_of(study: Study, *blocks: Block) -> set[str]:
-    """The games of which every one of these series has finished runs."""
+    """Games for which all of these series have finished runs."""
     done = np.all([~np.isnan(block.mean_final) for block in blocks], axis=0)
     return {game for game, there in zip(study.games, done, strict=True) if there}
 
@@ -135,7 +135,7 @@ def _games_of(study: Study, *blocks: Block) -> set[str]:
 def _lacks(
     study: Study, games: set[str], needed: tuple[str, ...] | int, frames: bool = True
 ) -> str:
-    """What the claim speaks of and these runs do not have; empty if they have it all."""
+    """What the claim requires and these runs lack; empty if nothing."""
     lacks = []
     if isinstance(needed, int):
         if len(games) < needed or study.family != "atari":
@@ -149,7 +149,7 @@ def _lacks(
 
 
 def _within(lacks: str, answer: Answer, study: Study) -> Answer:
-    """The answer, if nothing lacks; else what was measured, undecided."""
+    """The answer if nothing is lacking; otherwise the measurement, undecided."""
     if not lacks:
         return answer
     return "not testable", f"needs {lacks}, these are {_scope(study)}; {answer[1]}"
@@ -179,8 +179,8 @@ def the_seeds(findings: Findings) -> Answer:
     study = findings.study
     complete = study.seeds == (0, 1, 2, 3, 4) and not study.missing
     seeds = ", ".join(map(str, study.seeds))
-    said = f"seeds {seeds}" + (f", {len(study.missing)} runs missing" if study.missing else "")
-    return ("seen" if complete else "not testable"), said
+    text = f"seeds {seeds}" + (f", {len(study.missing)} runs missing" if study.missing else "")
+    return ("seen" if complete else "not testable"), text
 
 
 def sticky_actions(findings: Findings) -> Answer:
@@ -191,8 +191,8 @@ def sticky_actions(findings: Findings) -> Answer:
 
 
 def evaluation_returns(findings: Findings) -> Answer:
-    said = str(findings.study.protocol.get("returns", "not recorded"))
-    return ("seen" if said.startswith("evaluation, undiscounted") else "not testable"), said
+    text = str(findings.study.protocol.get("returns", "not recorded"))
+    return ("seen" if text.startswith("evaluation, undiscounted") else "not testable"), text
 
 
 def human_table(findings: Findings) -> Answer:
@@ -204,7 +204,7 @@ def human_table(findings: Findings) -> Answer:
 def scale_formula(findings: Findings) -> Answer:
     if findings.study.scale.kind != "human":
         return "not testable", f"no human scores here; scale: {findings.study.scale.unit}"
-    return "seen", "the formula this report uses (tests/report/test_scores.py)"
+    return "seen", "the formula of this report (tests/report/test_scores.py)"
 
 
 def same_c(findings: Findings) -> Answer:
@@ -215,14 +215,14 @@ def same_c(findings: Findings) -> Answer:
         agent: sorted({b.series.c for b in pros if b.series.agent == agent})
         for agent in dict.fromkeys(b.series.agent for b in pros)
     }
-    said = "; ".join(
+    text = "; ".join(
         f"{agent}: c = {', '.join(f'{c:g}' for c in cs)}" for agent, cs in values.items()
     )
     single = all(len(cs) == 1 for cs in values.values())
     games, _ = the_games(findings)
     if not single or games != "seen":
-        return "not testable", f"{said}; needs one c on all 55 games"
-    return "seen in part", f"one c for all games: {said}; not checked: how it was chosen"
+        return "not testable", f"{text}; needs one c on all 55 games"
+    return "seen in part", f"one c for all games: {text}; not checked: how it was chosen"
 
 
 def lipschitz(findings: Findings) -> Answer:
@@ -247,49 +247,52 @@ def best_c(findings: Findings) -> Answer:
 
 
 def _best_c(findings: Findings, agent: str, claimed: float) -> Answer:
-    """Is the claimed c's interval above those of all others that were tried?"""
+    """Whether the interval of the claimed c is above those of all others tried."""
     tried = {
         one.block.series.c: one
         for one in findings.aggregates
         if one.block.series.agent == agent and set(one.block.series.varied) <= {"c"}
     }
     if len(tried) < 3 or claimed not in tried:
-        return "not testable", f"needs {agent} with at least three c, {claimed:g} among them"
+        return (
+            "not testable",
+            f"needs {agent} with at least three values of c, including {claimed:g}",
+        )
     if len({one.games for one in tried.values()}) > 1:
         return "not testable", f"{agent}: not every c has the same games"
     grid = {c: one.metrics["IQM"] for c, one in tried.items()}
     best = max(grid, key=lambda c: grid[c].value)
-    said = f"{agent}: best c = {best:g} of {len(grid)}"
+    text = f"{agent}: best c = {best:g} of {len(grid)}"
     weak = next((one for one in tried.values() if one.few), None)
     if weak is not None:
-        return "not testable", f"{_only(weak.runs, weak.fewest)} of a c; {said}"
+        return "not testable", f"{_only(weak.runs, weak.fewest)} for one c; {text}"
     games = set.intersection(*(_games_of(findings.study, one.block) for one in tried.values()))
     if lacks := _lacks(findings.study, games, 6):
-        return _within(lacks, ("not testable", said), findings.study)
+        return _within(lacks, ("not testable", text), findings.study)
     others = [grid[c] for c in grid if c != claimed]
     if all(grid[claimed].low > other.high for other in others):
-        return "seen", said
+        return "seen", text
     if any(other.low > grid[claimed].high for other in others):
-        return "contradicted", said
-    return "not testable", f"undecided: {said}, intervals overlap"
+        return "contradicted", text
+    return "not testable", f"undecided: {text}, intervals overlap"
 
 
 def _all(answers: list[Any], otherwise: str) -> Answer:
     """Seen if all are; contradicted if one is."""
     if not answers:
         return "not testable", otherwise
-    said = "; ".join(why for _, why in answers)
+    text = "; ".join(why for _, why in answers)
     for verdict in ("contradicted", "not testable", "seen in part"):
         if any(got == verdict for got, _ in answers):
-            return verdict, said
-    return "seen", said
+            return verdict, text
+    return "seen", text
 
 
 def most_games(pro: str) -> Check:
     def check(findings: Findings) -> Answer:
         one = _comparison(findings, pro)
         if one is None:
-            return "not testable", f"no finished {pro} runs beside the same without the pull"
+            return "not testable", f"no finished {pro} runs with a counterpart without the pull"
         study = findings.study
         lacks = _lacks(study, _games_of(study, one.pro, one.base), scores.paper_games())
         what = f"share of games in which {one.pro.name} is ahead"
@@ -308,23 +311,23 @@ def median_is(pro: str, number: float) -> Check:
             return "not testable", f"needs {pro} on 51 games for 120M frames"
         median = found.metrics["median"]
         if median.has_interval and found.few:
-            return "not testable", f"{_only(found.runs, found.fewest)}; median {_said(median)}"
+            return "not testable", f"{_only(found.runs, found.fewest)}; median {_format(median)}"
         return is_number(median, number)
 
     return check
 
 
 def is_number(median: Estimate, number: float) -> Answer:
-    """Contradicted by an interval without the number, seen in a narrow one around it."""
+    """Contradicted if the interval excludes the number, seen if a narrow one includes it."""
     if not median.has_interval:
-        return "not testable", f"median {median.value:.2f}, single runs and so no interval"
-    said = f"median {_said(median)}"
+        return "not testable", f"median {median.value:.2f}, no interval from single runs"
+    text = f"median {_format(median)}"
     rounding = 0.05
     if not median.low - rounding <= number <= median.high + rounding:
-        return "contradicted", said
+        return "contradicted", text
     if median.high - median.low > WIDEST * number:
-        return "not testable", f"undecided, the interval is wide: {said}"
-    return "seen", said
+        return "not testable", f"undecided, the interval is wide: {text}"
+    return "seen", text
 
 
 def medians_ordered(findings: Findings) -> Answer:
@@ -334,7 +337,7 @@ def medians_ordered(findings: Findings) -> Answer:
     for pro in ("dqn-pro", "rainbow-pro"):
         one = _comparison(findings, pro)
         if one is None:
-            reason = f"no finished {pro} runs beside the same without the pull"
+            reason = f"no finished {pro} runs with a counterpart without the pull"
             answers.append(("not testable", reason))
             continue
         lacks = _lacks(study, _games_of(study, one.pro, one.base), scores.paper_games())
@@ -344,7 +347,7 @@ def medians_ordered(findings: Findings) -> Answer:
 
 
 def smaller_syncs(findings: Findings) -> Answer:
-    """By the interval of the ratio: below 1 is what the paper says."""
+    """By the interval of the ratio; the paper claims a ratio below 1."""
     answers: list[Answer] = []
     for one in findings.pulls:
         ratios = sync_ratios(one.pro, one.base)
@@ -356,10 +359,10 @@ def smaller_syncs(findings: Findings) -> Answer:
             f"{one.pro.name} / {one.base.name}, smaller in {int((ratios < 1).sum())} of "
             f"{len(ratios)} games"
         )
-        verdict, said = _decided(ratio, 1.0, what, runs, fewest)
+        verdict, text = _decided(ratio, 1.0, what, runs, fewest)
         study = findings.study
         lacks = _lacks(study, _games_of(study, one.pro, one.base), 4, frames=False)
-        answers.append(_within(lacks, (OPPOSITE[verdict], said), study))
+        answers.append(_within(lacks, (OPPOSITE[verdict], text), study))
     return _all(answers, "no pairs with and without the pull")
 
 
@@ -377,7 +380,7 @@ def beats_every(setting: str, claimed: tuple[float, ...]) -> Check:
                 found.setdefault(value, one)
         if missing := [value for value in claimed if value not in found]:
             values = ", ".join(f"{value:g}" for value in missing)
-            return "not testable", f"needs DQN with {setting} = {values} beside DQN Pro"
+            return "not testable", f"needs DQN with {setting} = {values} and DQN Pro"
         answers = [
             _decide(one, one.difference, 0.0, f"IQM difference to {one.base.name}")
             for one in found.values()
@@ -391,7 +394,7 @@ def beats_every(setting: str, claimed: tuple[float, ...]) -> Check:
 
 
 def _differ_only_in(one: Comparison, setting: str) -> bool:
-    """In the setting and, where it belongs to the other target rule, in what that rule replaces."""
+    """Whether they differ only in the setting, or in the settings of the other target rule."""
     replaced = {"target.period", "target.period_unit", "target.rule", "target.tau"}
     return set(one.confounds) <= ({setting} if setting == "target.period" else replaced)
 
@@ -399,7 +402,7 @@ def _differ_only_in(one: Comparison, setting: str) -> bool:
 def larger_c_recovers(_: Findings) -> Answer:
     return (
         "not testable",
-        "games chosen as the worst by the same runs recover by chance (regression to the mean)",
+        "games selected as worst on the same runs improve by chance (regression to the mean)",
     )
 
 
@@ -412,7 +415,7 @@ def _is_in_value_space(name: str, value: Any) -> bool:
 
 
 def _variants(findings: Findings, is_one: Callable[[str, Any], bool]) -> list[Comparison]:
-    """DQN Pro against every DQN whose settings say that it is the variant, and nothing else."""
+    """DQN Pro against every DQN that differs only by being the variant."""
     return [
         one
         for one in findings.comparisons
@@ -423,7 +426,7 @@ def _variants(findings: Findings, is_one: Callable[[str, Any], bool]) -> list[Co
 
 
 def annealing(findings: Findings) -> Answer:
-    """Figure 6: some annealed DQN is ahead of DQN (the paper tuned alpha'), DQN Pro of all."""
+    """Figure 6: some annealed DQN beats DQN (the paper tuned alpha'), DQN Pro beats all."""
     study, base = findings.study, findings.study.main("dqn")
     variants = _variants(findings, _is_annealed)
     if not variants or base is None:
@@ -447,7 +450,7 @@ def annealing(findings: Findings) -> Answer:
 
 
 def value_space(findings: Findings) -> Answer:
-    """Figure 12: DQN Pro is ahead of every variant, and what a variant gains over DQN is little."""
+    """Figure 12: DQN Pro beats every variant, and variants gain little over DQN."""
     study, base = findings.study, findings.study.main("dqn")
     variants = _variants(findings, _is_in_value_space)
     pull = _comparison(findings, "dqn-pro")
@@ -461,7 +464,7 @@ def value_space(findings: Findings) -> Answer:
         if gain is not None:
             border = LITTLE * pull.difference.value
             what = f"gain of {one.base.name} over {base.name}, half of the pull's is {border:.2f}"
-            verdict, said = _decide(gain, gain.difference, border, what)
-            answers.append((OPPOSITE[verdict], said))
+            verdict, text = _decide(gain, gain.difference, border, what)
+            answers.append((OPPOSITE[verdict], text))
     games = _games_of(study, base, *(one.base for one in variants), variants[0].pro)
     return _within(_lacks(study, games, VALUE_SPACE_GAMES), _all(answers, ""), study)

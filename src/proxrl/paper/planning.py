@@ -1,10 +1,9 @@
-"""The paper's claims on planning, one by one, measured on random MDPs.
+"""The paper's claims on planning, measured on random MDPs.
 
-Every claim is a margin, right side minus left, that must not fall below -1e-10 (rounding). Beside
-the claims stand statements of the paper that are *refuted* as printed; *controls*, bounds that are
-deliberately wrong and must fail, so that a check that passes means something; and cases *outside*
-Theorem 1's assumptions, with the contraction ratio that was measured there and no verdict. Ids are
-those of data/paper_claims.csv.
+Every claim is a margin, right side minus left, that must be at least -1e-10 (rounding). There are
+also statements of the paper that are *refuted* as printed; *controls*, deliberately wrong bounds
+that must fail, so that passing checks are meaningful; and cases *outside* Theorem 1's assumptions,
+with the measured contraction ratio and no verdict. Ids are those of data/paper_claims.csv.
 """
 
 import math
@@ -44,7 +43,7 @@ Kind = Literal["claim", "refuted", "control", "direction", "outside"]
 
 @dataclass(frozen=True)
 class Row:
-    """What is checked; `kind` says what its margins mean."""
+    """One check; `kind` determines how its margins are interpreted."""
 
     id: str
     text: str
@@ -53,7 +52,7 @@ class Row:
 
 @dataclass
 class Finding:
-    """A row with what was measured: for `outside`, 1 - ratio stands in for the margin."""
+    """A row with its measurements; for `outside`, the margin is 1 - ratio."""
 
     row: Row
     worst: float = math.inf
@@ -78,7 +77,9 @@ class Finding:
         return {
             "claim": "holds" if not self.violations else f"FAILS in {self.violations} cases",
             "refuted": f"fails in {self.violations} of {self.cases} cases",
-            "control": "fails, as it must" if self.violations else "PASSES: the check is blind",
+            "control": "fails, as expected"
+            if self.violations
+            else "PASSES: the check is ineffective",
             "direction": f"in {share} of cases",
             "outside": f"contracts in {share} of cases",
         }[self.row.kind]
@@ -87,38 +88,41 @@ class Finding:
 ROWS = {
     "theorem 1": Row("C36", "T*_{c,f} contracts by (γc+1)/(c-1): c > 2/(1-γ), ∇f 1-Lipschitz"),
     "theorem 1 quadratic": Row("C36", "D = ||v'-v||²: the factor is (γc+1)/(c+1), attained"),
-    "theorem 1 wrong": Row("C36", "wrong on purpose: a factor of γ alone", "control"),
+    "theorem 1 wrong": Row("C36", "deliberately wrong: factor γ", "control"),
     "fixed point": Row("C37", "iterating T*_{c,f} at a constant c reaches v*"),
     "closed form": Row("C38", "the argmin is (1-β)Tv + βv with β = 1/(1+c)"),
-    "value iteration": Row("C39", "β = 0, n = 1 is value iteration, iterate by iterate"),
-    "policy iteration": Row("C39", "β = 0, n = ∞ is policy iteration, iterate by iterate"),
+    "value iteration": Row("C39", "β = 0, n = 1 is value iteration, for every iterate"),
+    "policy iteration": Row("C39", "β = 0, n = ∞ is policy iteration, for every iterate"),
     "expansion": Row("C40", "n > 1: one step of PMPI can expand (an example, ratio > 1)"),
     "residual": Row("C41", "Theorem 2: bound on b_k"),
-    "residual wrong": Row("C41", "wrong on purpose: the sign of x_k flipped", "control"),
+    "residual wrong": Row("C41", "deliberately wrong: the sign of x_k flipped", "control"),
     "distance": Row("C42", "Theorem 2: bound on d_{k+1}"),
-    "distance wrong": Row("C42", "wrong on purpose: the sign of y_k flipped", "control"),
+    "distance wrong": Row("C42", "deliberately wrong: the sign of y_k flipped", "control"),
     "distance main text": Row("C42", "with the main text's indices of d_k", "control"),
     "shift": Row("C43", "Theorem 2: s_k, an equality"),
-    "shift wrong": Row("C43", "wrong on purpose: the sign of b_{k-1} flipped", "control"),
+    "shift wrong": Row("C43", "deliberately wrong: the sign of b_{k-1} flipped", "control"),
     "shift main text": Row("C43", "with the main text's indices of s_k", "control"),
     "split": Row("C44", "v* - v^{π_k} = d_k + s_k"),
     "linear": Row("C45", "noise moves v_k - T^{π_k}v_k by (1-β)x_k: linear in β, slope -1"),
     "one step": Row(
-        "C46", "no noise, given b_k: bounds on d_{k+1}, s_{k+1} least at β = 0", "refuted"
+        "C46", "no noise, given b_k: bounds on d_{k+1}, s_{k+1} smallest at β = 0", "refuted"
     ),
     "opposite slopes": Row("C46", "their slopes in β add up to 0: no b_k != 0 satisfies it"),
     "iterated residual": Row("C46", "no noise, any n: max b_k <= ρ^k max b_0, ρ = (1-β)γ^n + β"),
     "iterated bounds": Row(
-        "C46", "no noise, n = 1: ||d_k|| <= ρ^k||d_0||, ||s_k|| <= ρ^k||b_0||/(1-γ): least at β = 0"
+        "C46",
+        "no noise, n = 1: ||d_k|| <= ρ^k||d_0||, ||s_k|| <= ρ^k||b_0||/(1-γ): minimal at β = 0",
     ),
-    "noise-free values": Row("C46", "no noise, n = 1, v_0 <= T*v_0: ||v* - v_k|| least at β = 0"),
+    "noise-free values": Row(
+        "C46", "no noise, n = 1, v_0 <= T*v_0: ||v* - v_k|| smallest at β = 0"
+    ),
     "noise-free policies": Row(
-        "C46", "no noise, any n and v_0: ||v* - v^{π_k}|| least at β = 0", "direction"
+        "C46", "no noise, any n and v_0: ||v* - v^{π_k}|| smallest at β = 0", "direction"
     ),
-    "standstill": Row("C47", "β = 1: v_k, d_k and s_k never move, whatever the noise"),
-    "large noise": Row("C47", "very large noise: ||d_k|| and ||s_k|| least at β = 1"),
+    "standstill": Row("C47", "β = 1: v_k, d_k and s_k never change, for any noise"),
+    "large noise": Row("C47", "very large noise: ||d_k|| and ||s_k|| smallest at β = 1"),
     "large noise policies": Row(
-        "C47", "very large noise: ||v* - v^{π_k}|| least at β = 1", "direction"
+        "C47", "very large noise: ||v* - v^{π_k}|| smallest at β = 1", "direction"
     ),
     "squared Euclidean": Row("C36", "f = ||v||² (∇f 2-Lipschitz), any c", "outside"),
     "small c": Row("C36", "f = ||v||²/2, c <= 2/(1-γ)", "outside"),
@@ -131,7 +135,7 @@ ROWS = {
 def check_theory(
     mdps: int = 1000, seed: int = 0, progress: Callable[[int], None] = lambda done: None
 ) -> list[Finding]:
-    """All rows of `ROWS` over this many random MDPs, each with its own beta, c, n and noise."""
+    """Check all `ROWS` on this many random MDPs, each with random beta, c, n and noise."""
     findings = {name: Finding(row) for name, row in ROWS.items()}
     generator = np.random.default_rng(seed)
     for done in range(1, mdps + 1):
@@ -190,14 +194,16 @@ def _random_psd(states: int, generator: np.random.Generator) -> Array:
     """A random positive semi-definite matrix with largest absolute row sum 1."""
     root = generator.standard_normal((states, states))
     matrix = root @ root.T
-    # A hair below 1: the sum that normalises and the sum that checks may round apart.
+    # Slightly below 1, because of rounding in the sums.
     return np.asarray(matrix / np.abs(matrix).sum(axis=1).max() * (1.0 - 1e-12))
 
 
 def _fixed_point(mdp: MDP, generator: np.random.Generator) -> dict[str, float]:
     c = 10.0 ** generator.uniform(-0.5, 2)
     enough = math.ceil(math.log(1e-16) / math.log(quadratic_factor(mdp.discount, c)))
-    values = generator.standard_normal((mdp.states, 2)) * 10.0  # two starts, one fixed point
+    values = (
+        generator.standard_normal((mdp.states, 2)) * 10.0
+    )  # two initial values, one fixed point
     for _ in range(enough):
         values = proximal_optimality(mdp, values, c, SquaredEuclidean())
     target, old = generator.standard_normal((2, mdp.states))
@@ -300,11 +306,11 @@ def _noise(mdp: MDP, generator: np.random.Generator) -> dict[str, float]:
 
 
 def _noise_free(mdp: MDP, generator: np.random.Generator) -> dict[str, float]:
-    """C46: the bounds of Theorem 2 without noise, in one step and over several."""
+    """C46: the bounds of Theorem 2 without noise, for one step and for several."""
     betas = np.linspace(0.0, 1.0, 11)
     n = float(generator.choice([1, 2, 3, 5, math.inf]))
     start = generator.standard_normal(mdp.states) * 10.0
-    given = generator.standard_normal(mdp.states)  # any d_k: it does not meet beta
+    given = generator.standard_normal(mdp.states)  # any d_k: beta does not affect it
     bounds = one_step_bounds(mdp, start, given, n, betas)
     both = (bounds.distance, bounds.shift)
     slopes = sum(bound[-1] - bound[0] for bound in both)
@@ -335,7 +341,7 @@ def _noise_free(mdp: MDP, generator: np.random.Generator) -> dict[str, float]:
 
 
 def _large_noise(mdp: MDP, generator: np.random.Generator) -> dict[str, float]:
-    """C47: noise that outweighs every value, also after n discounted steps."""
+    """C47: noise larger than all values, even after n discounted steps."""
     betas = np.linspace(0.0, 1.0, 11)
     n = float(generator.choice([1, 2, 3, 5]))
     start = generator.standard_normal(mdp.states) * 10.0

@@ -1,4 +1,4 @@
-"""The paper's 66 claims against a study of Atari, each with a verdict and its reason."""
+"""The paper's 66 claims checked on an Atari study, each with a verdict and a reason."""
 
 import csv
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Claim:
 
 
 def claim_rows() -> list[dict[str, str]]:
-    """data/paper_claims.csv: what the paper says, where, and what would show it."""
+    """The rows of data/paper_claims.csv: each claim, its place in the paper, how to test it."""
     with (resources.files("proxrl.paper") / "data" / "paper_claims.csv").open(
         encoding="utf-8"
     ) as file:
@@ -33,7 +33,7 @@ def claim_rows() -> list[dict[str, str]]:
 
 
 def check_runs(findings: Findings) -> list[Claim]:
-    """All 66, in the paper's order; none for a study of anything but Atari."""
+    """All 66 claims, in the paper's order; empty for studies of other suites."""
     if findings.study.family != "atari":
         return []
     return [
@@ -42,9 +42,9 @@ def check_runs(findings: Findings) -> list[Claim]:
     ]
 
 
-PLAN = elsewhere("`proxrl plan --theory` checks it")
-FIGURE_1 = elsewhere("`proxrl plan` draws it")
-PULL = elsewhere("tests/proximal checks it")
+PLAN = elsewhere("checked by `proxrl plan --theory`")
+FIGURE_1 = elsewhere("drawn by `proxrl plan`")
+PULL = elsewhere("checked by tests/proximal")
 CHECKS: dict[str, Check] = {
     "C01": checks.the_games,
     "C02": checks.the_seeds,
@@ -89,7 +89,7 @@ CHECKS: dict[str, Check] = {
         learner__learning_rate=6.25e-5,
         learner__adam_epsilon=1.5e-4,
         protocol__max_episode_steps=27_000,
-        protocol__sticky_actions=0.0,  # rainbow_aaai.gin, against the paper's text (C03)
+        protocol__sticky_actions=0.0,  # rainbow_aaai.gin, contrary to the paper's text (C03)
         protocol__life_loss_terminal=True,
     ),
     "C26": setting(("dqn-pro",), c=0.2),
@@ -97,10 +97,10 @@ CHECKS: dict[str, Check] = {
     "C28": checks.same_c,
     "C29": elsewhere("not needed to reproduce"),
     **dict.fromkeys(("C30", "C31", "C32", "C33"), PULL),
-    "C34": elsewhere("`python -m benchmarks.overhead` measures it"),
+    "C34": elsewhere("measured by `python -m benchmarks.overhead`"),
     "C35": checks.lipschitz,
     **{f"C{number}": PLAN for number in range(36, 48)},
-    "C46": elsewhere("in one step it holds for no residual but 0 (docs/planning.md)"),
+    "C46": elsewhere("for one step it holds only for a zero residual (docs/planning.md)"),
     **{f"C{number}": FIGURE_1 for number in range(48, 53)},
     "C53": checks.best_c,
     "C54": checks.scale_formula,

@@ -5,9 +5,9 @@ from proxrl.planning import from_gymnasium, pmpi
 mdp = from_gymnasium("FrozenLake8x8-v1", discount=0.99)
 outcome = pmpi.iterate(mdp, iterations=100, n=1, beta=0.4)
 
-Arrays put states first and then any batch shape: a value function is [states], many of them
-[states, ...]. Modules in reading order: mdp, operators, bregman, pmpi, theory, claims, figure,
-adaptive, comparison, accelerated.
+Arrays have states first, then any batch shape: a value function is [states], a batch of them
+[states, ...]. Modules in reading order: mdp, operators, bregman, pmpi, theory, figure, adaptive,
+comparison, accelerated.
 """
 
 import importlib
@@ -50,7 +50,7 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: the command line's help needs no SciPy."""
+    """Lazy import: the help of the command line does not need SciPy."""
     if name in _HOMES:
         return getattr(importlib.import_module(f"proxrl.planning.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'proxrl.planning' has no attribute {name!r}")

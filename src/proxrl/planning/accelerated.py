@@ -3,15 +3,15 @@
     w_k     = (1 - beta) T* p_k + beta p_k              the proximal step, beta = gamma/(1 + gamma)
     y       = w_k + m (w_k - w_{k-1})                   Nesterov's extrapolation
     p_{k+1} = y         if ||T* y - y|| <= gamma^{k+1} ||T* p_0 - p_0||       (sup norm)
-              T* p_k    otherwise: plain value iteration, and the momentum starts again
+              T* p_k    otherwise: plain value iteration, and the momentum restarts
 
 m = (1 - sqrt(1 - gamma^2))/gamma and beta are Nesterov's constants for eigenvalues of I - gamma P
 in [1 - gamma, 1 + gamma] (Goyal and Grand-Clement, 2019). For one policy whose P is reversible the
 rate is then 1 - sqrt((1 - gamma)/(1 + gamma)) in place of gamma. For other P no acceleration is
 guaranteed, and without the monitor the iteration can diverge.
 
-The monitor is the monotone safeguard of Li and Lin (2015) with the Bellman residual for the
-objective and value iteration's own bound for the value to beat. T* contracts by gamma, so the
+The monitor is the monotone safeguard of Li and Lin (2015) with the Bellman residual as the
+objective and value iteration's bound as the reference value. T* contracts by gamma, so the
 fallback always satisfies it:
 
     ||T* p_k - p_k|| <= gamma^k ||T* p_0 - p_0||  for every k, in every MDP.
@@ -35,12 +35,12 @@ from proxrl.types import Array
 
 @dataclass(frozen=True)
 class Accelerated:
-    """Where the iteration arrived, and what each backup bought."""
+    """The final values, and the residual after each backup."""
 
     values: Array  # [states], T* p_K
     residuals: Array  # [K + 1], ||T* p_k - p_k||_inf
-    backups: Array  # [K + 1], evaluations of T* made until p_k's own, rejected ones included
-    rejected: int  # extrapolations that the monitor refused
+    backups: Array  # [K + 1], evaluations of T* up to and including p_k's, with rejected ones
+    rejected: int  # extrapolations rejected by the monitor
 
 
 def momentum(discount: float) -> float:
@@ -65,7 +65,7 @@ def iterate(
     """Iterate from `initial` (0) until the Bellman residual is at most `tolerance`.
 
     `extrapolate=False` is plain value iteration, for comparison; `monitored=False` accepts every
-    extrapolation and stops when the residual is no longer finite or has grown a million times.
+    extrapolation and stops when the residual is not finite or has grown by a factor of a million.
     """
     if not tolerance > 0.0:
         raise UserError(f"invalid tolerance {tolerance:g}: must be positive")
@@ -92,12 +92,12 @@ class _Search:
         self._beta = mdp.discount / (1.0 + mdp.discount)
         self.backups = self.rejected = 0
         self._pause = self._waits = 0
-        self._anchor: Array | None = None  # w_{k-1}; None where the momentum starts again
-        self._move(values, *self._look(values))
+        self._anchor: Array | None = None  # w_{k-1}; None after a momentum restart
+        self._move(values, *self._evaluate(values))
         self._bound = self.residual  # gamma^k ||T* p_0 - p_0||
 
     def accelerate(self) -> None:
-        """p_{k+1}: extrapolated where the monitor allows it."""
+        """p_{k+1}: extrapolated if the monitor accepts it."""
         if self._waits:
             self._waits -= 1
             self.fall_back()
@@ -105,7 +105,7 @@ class _Search:
         step = mix(self.backup, self._point, self._beta)  # w_k
         previous = step if self._anchor is None else self._anchor
         point = step + self._momentum * (step - previous)  # y
-        backup, residual = self._look(point)
+        backup, residual = self._evaluate(point)
         if self._monitored and not residual <= self._mdp.discount * self._bound:
             self.rejected += 1
             self._pause = max(1, 2 * self._pause)
@@ -120,9 +120,9 @@ class _Search:
         """p_{k+1} = T* p_k: value iteration."""
         self._anchor = None
         self._bound *= self._mdp.discount
-        self._move(self.backup, *self._look(self.backup))
+        self._move(self.backup, *self._evaluate(self.backup))
 
-    def _look(self, point: Array) -> tuple[Array, float]:
+    def _evaluate(self, point: Array) -> tuple[Array, float]:
         backup = optimality(self._mdp, point)
         self.backups += 1
         return backup, float(np.abs(backup - point).max())

@@ -1,25 +1,24 @@
-"""A beta that sets itself: PMPI that knows neither the noise nor v*.
+"""Adaptive beta: PMPI that knows neither the noise nor v*.
 
     delta_k = b_k - v_{k-1}                         innovation; b_k the noisy backup
     v_k     = v_{k-1} + g_k delta_k                 the paper's second line, g_k = 1 - beta_k
     g_{k+1} = g_k exp(eta <delta_{k+1}, delta_k> / <delta_k, delta_k>),  within [1/(k + 4), 1]
 
-Innovations are signal (the way still to go) and noise. Signal persists from one backup to the next:
-successive innovations point the same way, and a larger gain would have been better. Noise does not,
-and a gain that is too large carries it into v, where the next innovation takes it back: successive
-innovations point apart. For a fixed policy, A = I - (gamma P)^n symmetric, e = v^pi - v_{k-1} and
+Innovations are signal (the remaining distance) and noise. Signal persists from one backup to the
+next: successive innovations are aligned, and a larger gain would have been better. Noise does not,
+and a gain that is too large carries it into v, where the next innovation reverses it: successive
+innovations are opposed. For a fixed policy, A = I - (gamma P)^n symmetric, e = v^pi - v_{k-1} and
 white noise of covariance N, with delta_k = A e + eps_k and e' = e - g delta_k:
 
     E <delta_{k+1}, delta_k> = ||A e||^2 - g (<A e, A A e> + tr(A N)) = -1/2 d/dg E <e', A e'>
 
-so the sign of the correlation says on which side of the best gain g_k was, whatever A, e and N are,
-and the best gain is the one that leaves innovations white, as a Kalman filter's.
+so the sign of the correlation tells on which side of the best gain g_k was, for any A, e and N, and
+the best gain is the one that makes innovations white, as in a Kalman filter.
 
-The greedy policy does not change when a constant is added to every state, so innovations are taken
-without their mean. Products and squares are summed over iterations with a memory. The first gain is
-1/4, as if v_0 were worth three backups, and g_k never falls below averaging, 1/(k + 3): sum g_k
-diverges and the iteration cannot stop early. What is proved and what is only seen:
-docs/planning.md.
+The greedy policy does not change when a constant is added to every state, so innovations are
+centred. Products and squares are summed over iterations with exponential forgetting. The first gain
+is 1/4, as if v_0 were worth three backups, and g_k never falls below averaging, 1/(k + 3): sum g_k
+diverges and the iteration cannot stall. What is proved and what is only observed: docs/planning.md.
 """
 
 import numpy as np
@@ -27,7 +26,7 @@ import numpy as np
 from proxrl.errors import UserError
 from proxrl.types import Array
 
-FIRST_GAIN = 0.25  # this and the next two were chosen on development seeds, docs/planning.md
+FIRST_GAIN = 0.25  # these three were tuned on development seeds, docs/planning.md
 STEP = 0.7
 MEMORY = 0.95
 
@@ -35,7 +34,7 @@ MEMORY = 0.95
 class AdaptiveBeta:
     """beta_k from the correlation of successive innovations, one for each run of the batch.
 
-    `step` is eta, `memory` the factor by which older sums count less at every iteration.
+    `step` is eta, `memory` the forgetting factor of the sums.
     """
 
     def __init__(
@@ -44,7 +43,7 @@ class AdaptiveBeta:
         if not 0.0 < first_gain <= 1.0:
             raise UserError(f"invalid first_gain {first_gain:g}: must be in (0, 1]")
         if not 0.0 <= step < np.inf:
-            raise UserError(f"invalid step {step:g}: must be finite and not negative")
+            raise UserError(f"invalid step {step:g}: must be finite and non-negative")
         if not 0.0 <= memory <= 1.0:
             raise UserError(f"invalid memory {memory:g}: must be in [0, 1]")
         self._first_gain, self._step, self._memory = first_gain, step, memory

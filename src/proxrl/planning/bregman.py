@@ -32,21 +32,21 @@ from proxrl.types import Array
 
 
 class Divergence(Protocol):
-    """A convex f with its gradient, its Bregman divergence and the argmin it makes."""
+    """A convex f with its gradient, its Bregman divergence and its proximal operator."""
 
     def f(self, values: Array) -> Array: ...
     def gradient(self, values: Array) -> Array: ...
     def __call__(self, new: Array, old: Array) -> Array: ...
     def proximal(self, target: Array, old: Array, c: npt.ArrayLike) -> Array: ...
     def gradient_lipschitz(self) -> float:
-        """The Lipschitz constant of grad f in the sup norm, inf where no bound is known."""
+        """The Lipschitz constant of grad f in the sup norm; inf if no bound is known."""
         ...
 
 
 def proximal_bellman(
     mdp: MDP, policy: Array, values: Array, c: npt.ArrayLike, divergence: Divergence, n: float = 1
 ) -> Array:
-    """(T^pi_{c,f})^n v: the argmin around n applications, not n proximal steps."""
+    """(T^pi_{c,f})^n v: one argmin after n applications, not n proximal steps."""
     return divergence.proximal(bellman(mdp, policy, values, n), values, c)
 
 
@@ -61,14 +61,16 @@ def beta_from_c(c: npt.ArrayLike) -> Array:
 
 
 def check_c(c: npt.ArrayLike) -> Array:
-    """c as the paper allows it: positive; infinity is no proximal term."""
+    """Require c > 0; inf means no proximal term."""
     array = np.asarray(c, dtype=np.float64)
     if not (array > 0.0).all():
-        raise UserError(f"c must be positive (inf for no proximal term), got {_culprit(array)}")
+        raise UserError(
+            f"c must be positive (inf for no proximal term), got {_first_invalid(array)}"
+        )
     return array
 
 
-def _culprit(c: Array) -> str:
+def _first_invalid(c: Array) -> str:
     return f"{np.ravel(c)[~(np.ravel(c) > 0.0)][0]:g}"
 
 
@@ -116,7 +118,7 @@ class Mahalanobis:
         eigenvalues, eigenvectors = np.linalg.eigh(matrix)
         if eigenvalues[0] < -1e-10 * max(1.0, eigenvalues[-1]):
             raise UserError(
-                f"Q must be positive semi-definite, its least eigenvalue is {eigenvalues[0]:g}"
+                f"Q must be positive semi-definite, its smallest eigenvalue is {eigenvalues[0]:g}"
             )
         object.__setattr__(self, "matrix", matrix)
         object.__setattr__(self, "_eigenvalues", np.maximum(eigenvalues, 0.0))
@@ -151,9 +153,9 @@ class LpNorm:
 
         2u + (N^(2-p) / c) u^(p-1) = |r_i|,    sign(v'_i) = sign(r_i),
 
-    and N is the one root of ||u(N)||_p = N, found by bisection. The result satisfies the
-    optimality condition to `tolerance` x (1 + max |r|) in every state, or a RuntimeError says
-    that it does not.
+    and N is the unique root of ||u(N)||_p = N, found by Newton's method with bisection. The
+    result satisfies the optimality condition to within `tolerance` x (1 + max |r|) in every state;
+    otherwise a RuntimeError is raised.
     """
 
     p: float
@@ -162,7 +164,7 @@ class LpNorm:
     def __post_init__(self) -> None:
         if not 1.0 < self.p < np.inf:
             raise UserError(
-                f"p must lie in (1, inf) (at 1 and inf the norm has no gradient), got {self.p:g}"
+                f"p must be in (1, inf) (at 1 and inf the norm has no gradient), got {self.p:g}"
             )
 
     def norm(self, values: Array) -> Array:
@@ -192,15 +194,15 @@ class LpNorm:
         if not np.all(miss <= self.tolerance * (1.0 + np.abs(wanted).max(axis=0))):
             raise RuntimeError(
                 f"the l_{self.p:g} proximal step missed its tolerance {self.tolerance:g}: the "
-                f"optimality condition is off by {float(miss.max()):g}"
+                f"optimality condition is violated by {float(miss.max()):g}"
             )
         return np.asarray(new)
 
     def _solve(self, wanted: Array, c: Array) -> Array:
-        """N by Newton's method on log ||u(N)||_p - log N, which falls with log N at a slope between
-        -1 and -1/(p-1); bisection where a step would leave the bracket."""
+        """N by Newton's method on log ||u(N)||_p - log N, which decreases in log N with a slope
+        between -1 and -1/(p-1); bisection if a step would leave the bracket."""
         high = self.norm(wanted / 2.0)
-        high = np.where(high > 0.0, high, 1.0)  # any norm serves a wanted that is 0 throughout
+        high = np.where(high > 0.0, high, 1.0)  # if all of `wanted` is 0, any norm will do
         low, norm = np.zeros(high.shape), high
         for _ in range(100):
             sizes = self._sizes(wanted, norm, c)
@@ -221,13 +223,13 @@ class LpNorm:
         """The roots u >= 0 of 2u + (norm^(2-p) / c) u^(p-1) = wanted.
 
         Written a x + b x^m = wanted with m >= 1 (for p < 2 in x = u^(p-1)), the left side is convex
-        and increasing, so Newton's method from above comes down monotonically.
+        and increasing, so Newton's method from above converges monotonically.
         """
         scale = norm ** (2.0 - self.p) / c
         convex = self.p >= 2.0
         power = self.p - 1.0 if convex else 1.0 / (self.p - 1.0)
         a, b = (np.asarray(2.0), scale) if convex else (scale, np.asarray(2.0))
-        with np.errstate(divide="ignore", invalid="ignore"):  # c = inf leaves one term out
+        with np.errstate(divide="ignore", invalid="ignore"):  # c = inf drops one term
             x = np.fmin(wanted / a, (wanted / b) ** (1.0 / power))
         for _ in range(100):
             slope = a + b * power * x ** (power - 1.0)

@@ -1,8 +1,8 @@
-"""`proxrl plan`: Figure 1 of the paper in seconds, an adaptive beta against the best fixed one
-(`--adaptive`), or the theorems checked claim by claim (`--theory`).
+"""`proxrl plan`: Figure 1 of the paper in seconds, an adaptive beta compared with the best fixed
+one (`--adaptive`), or a check of the theorems claim by claim (`--theory`).
 
-Parsing and printing only. SciPy, Gymnasium and Matplotlib are imported when the work begins, so
-that the help is instant.
+Parsing and printing only. SciPy, Gymnasium and Matplotlib are imported only when needed, so that
+`--help` is fast.
 """
 
 import math
@@ -31,38 +31,38 @@ class PlanOptions:
     MDPs."""
 
     env: str | None = None
-    """Gymnasium environment that carries its table: FrozenLake-v1, Taxi-v4, CliffWalking-v1, ...;
+    """Gymnasium environment with a transition table: FrozenLake-v1, Taxi-v4, CliffWalking-v1, ...;
     None: FrozenLake8x8-v1, or with --adaptive FrozenLake 4x4 and 8x8, Taxi and random MDPs."""
     mdp: Path | None = None
     """An .npz file with transitions [actions, states, states], rewards [actions, states] and
-    discount, in place of env."""
+    discount, instead of env."""
     slippery: bool | None = None
-    """FrozenLake and CliffWalking: whether moves may slip; None: as the environment has it."""
+    """FrozenLake and CliffWalking: whether moves may slip; None: the environment's default."""
     discount: float | None = None
     """gamma, in [0, 1); None: the file's, or 0.99 for an environment (not in the paper)."""
     n: tuple[int | Literal["inf"], ...] = (1, 3)
-    """Applications of the Bellman operator in each iteration; a panel for each."""
+    """Applications of the Bellman operator per iteration; one panel each."""
     beta: tuple[float, ...] | None = None
     """Grid of proximal weights in [0, 1]; None: 41 from 0 to 1 (not in the paper)."""
     c: tuple[float, ...] | None = None
-    """The grid said in c instead, positive: beta = 1/(1 + c)."""
+    """The grid in terms of c > 0 instead: beta = 1/(1 + c)."""
     noise: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
     """Standard deviations of the evaluation noise, in units of value, with --adaptive in units of
     the span of v* (not in the paper)."""
     noise_kind: Literal["gaussian", "uniform"] = "gaussian"
     """Distribution of the noise (not in the paper)."""
     greedy_error: float = 0.0
-    """Greedification error, in units of value: any action so close to the best may be taken."""
+    """Greedification error, in units of value: any action within it of the best may be taken."""
     iterations: int = 100
-    """Iterations of PMPI before the policy is measured."""
+    """Iterations of PMPI before the policy is evaluated."""
     seeds: int = 30
-    """Runs that are averaged, each with noise of its own."""
+    """Number of runs to average, each with different noise."""
     seed: int = 0
     """First seed."""
     out: Path = Path("runs/plan")
     """Folder for figure1.png, figure1.svg and figure1.csv; with --adaptive, adaptive.*."""
     adaptive: bool = False
-    """Compare a beta that sets itself with beta = 0 and with the best fixed beta."""
+    """Compare an adaptive beta with beta = 0 and with the best fixed beta."""
     garnets: int = 100
     """Random MDPs for --adaptive; 0: none."""
     theory: bool = False
@@ -72,10 +72,10 @@ class PlanOptions:
 
 
 def run(options: PlanOptions) -> list[Path]:
-    """Do it and print what came out; the files written. A mistake is a `UserError`."""
+    """Run the command and print the results; returns the files written."""
     console = Console()
     if not console.is_terminal:
-        console = Console(width=120)  # a pipe has no width: tables keep their lines
+        console = Console(width=120)  # a pipe has no width
     if options.theory:
         _theory(options, console)
         return []
@@ -85,7 +85,7 @@ def run(options: PlanOptions) -> list[Path]:
 
 
 def check(options: PlanOptions) -> None:
-    """A `UserError` if the figure cannot be drawn so: one iteration of one seed tells."""
+    """Raise `UserError` for invalid options, by running one iteration of one seed."""
     _check_folder(options.out)
     few = replace(
         options,
@@ -93,7 +93,7 @@ def check(options: PlanOptions) -> None:
         seeds=min(1, options.seeds),
         garnets=min(1, options.garnets),
     )
-    compute = _compared if options.adaptive else _computed
+    compute = _compare if options.adaptive else _compute_figure
     compute(few, lambda done, total: None)
 
 
@@ -102,8 +102,8 @@ def _figure(options: PlanOptions, console: Console) -> list[Path]:
 
     _check_folder(options.out)
     with _progress("PMPI iterations") as advance:
-        result = _computed(options, advance)
-    written = _written(lambda: save(result, options.out), options.out)
+        result = _compute_figure(options, advance)
+    written = _save(lambda: save(result, options.out), options.out)
     console.print(_best_table(result))
     _print_paths(written, console)
     return written
@@ -114,13 +114,13 @@ def _adaptive(options: PlanOptions, console: Console) -> list[Path]:
 
     _check_folder(options.out)
     with _progress("% of the comparison") as advance:
-        results = _compared(options, advance)
-    written = _written(lambda: save(results, options.out), options.out)
+        results = _compare(options, advance)
+    written = _save(lambda: save(results, options.out), options.out)
     console.print(_comparison_table(results))
     cells = [cell for result in results for cell in result.not_worse.flat]
     near = [cell for result in results for cell in result.near_oracle.flat]
     console.print(
-        f"not worse than β = 0 beyond the seeds' error: {sum(cells)} of {len(cells)} cells; "
+        f"not worse than β = 0 by over two standard errors: {sum(cells)} of {len(cells)} cells; "
         f"within 10% of the oracle: {sum(near)} of {len(near)}",
         highlight=False,
     )
@@ -128,7 +128,7 @@ def _adaptive(options: PlanOptions, console: Console) -> list[Path]:
     return written
 
 
-def _compared(options: PlanOptions, advance: Callable[[int, int], None]) -> "list[Comparison]":
+def _compare(options: PlanOptions, advance: Callable[[int, int], None]) -> "list[Comparison]":
     from proxrl.planning.comparison import compare
 
     return compare(
@@ -142,30 +142,30 @@ def _compared(options: PlanOptions, advance: Callable[[int, int], None]) -> "lis
 
 
 def _problems(options: PlanOptions) -> "tuple[Problem, ...]":
-    """The MDP that was asked for, or the four problems of the comparison."""
+    """The given MDP, or the four default problems."""
     from proxrl.planning.comparison import Problem, problems
 
     for name in ("beta", "c"):
         if getattr(options, name) is not None:
-            raise UserError(f"--{name} has no meaning with --adaptive, which sets beta itself")
+            raise UserError(f"--{name} is not allowed with --adaptive, which sets beta itself")
     if options.greedy_error:
-        raise UserError("--greedy-error has no meaning with --adaptive")
+        raise UserError("--greedy-error is not allowed with --adaptive")
     if options.seeds < 1:
         raise UserError(f"seeds must be at least 1, got {options.seeds}")
     if options.seed < 0:
-        raise UserError(f"seed must not be negative, got {options.seed}")
+        raise UserError(f"seed must be non-negative, got {options.seed}")
     if options.garnets < 0:
-        raise UserError(f"garnets must not be negative, got {options.garnets}")
+        raise UserError(f"garnets must be non-negative, got {options.garnets}")
     if options.env is not None or options.mdp is not None:
         mdp = _mdp(options)
         return (Problem(mdp.name, (mdp,), range(options.seed, options.seed + options.seeds)),)
     if options.slippery is not None:
-        raise UserError("--slippery needs --env: the comparison's problems are as they come")
+        raise UserError("--slippery needs --env")
     discount = 0.99 if options.discount is None else options.discount
     return problems(options.seeds, options.seed, options.garnets, discount)
 
 
-def _written(save: Callable[[], list[Path]], folder: Path) -> list[Path]:
+def _save(save: Callable[[], list[Path]], folder: Path) -> list[Path]:
     try:
         return save()
     except OSError as error:
@@ -177,12 +177,12 @@ def _print_paths(paths: list[Path], console: Console) -> None:
         console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
 
 
-def _computed(options: PlanOptions, advance: Callable[[int, int], None]) -> "Figure1":
+def _compute_figure(options: PlanOptions, advance: Callable[[int, int], None]) -> "Figure1":
     from proxrl.planning.bregman import beta_from_c
     from proxrl.planning.figure import BETAS, figure1
 
     if options.beta is not None and options.c is not None:
-        raise UserError("say either --beta or --c (beta = 1/(1 + c)), not both")
+        raise UserError("pass either --beta or --c (beta = 1/(1 + c)), not both")
     betas = BETAS if options.beta is None else options.beta
     if options.c is not None:
         betas = tuple(beta_from_c(options.c).tolist())
@@ -206,7 +206,7 @@ def _theory(options: PlanOptions, console: Console) -> None:
     if options.mdps < 1:
         raise UserError(f"mdps must be at least 1, got {options.mdps}")
     if options.seed < 0:
-        raise UserError(f"seed must not be negative, got {options.seed}")
+        raise UserError(f"seed must be non-negative, got {options.seed}")
     with _progress("random MDPs") as advance:
         findings = check_theory(
             options.mdps, options.seed, lambda done: advance(done, options.mdps)
@@ -222,8 +222,8 @@ def _theory(options: PlanOptions, console: Console) -> None:
     console.print(
         f"claims that hold: {sum(kinds['claim'])} of {len(kinds['claim'])}; "
         f"statements of the paper that fail as printed: {sum(kinds['refuted'])}; "
-        f"wrong bounds that fail: {sum(kinds['control'])} of {len(kinds['control'])}; "
-        f"directions, with the share of cases in which they are true: {len(kinds['direction'])}",
+        f"wrong bounds (controls) that fail: {sum(kinds['control'])} of {len(kinds['control'])}; "
+        f"tendencies, reported as a share of cases: {len(kinds['direction'])}",
         highlight=False,
     )
     if not all(finding.as_expected for finding in findings):
@@ -241,10 +241,10 @@ def _mdp(options: PlanOptions) -> "MDP":
 
 
 def _check_folder(folder: Path) -> None:
-    """Say so before the work, not after it."""
+    """Fail before the computation, not after it."""
     existing = next(one for one in (folder, *folder.parents) if one.exists())
     if not existing.is_dir():
-        raise UserError(f"cannot write to {folder}: {existing} is a file, not a folder")
+        raise UserError(f"cannot write to {folder}: {existing} is not a directory")
 
 
 def _best_table(result: "Figure1") -> Table:
@@ -254,7 +254,7 @@ def _best_table(result: "Figure1") -> Table:
         f"γ = {result.discount:g}, {result.noise_kind} noise, mean ± standard error, "
         f"{result.seeds} seed{'s' * (result.seeds > 1)}, {len(result.betas)} betas"
     )
-    columns = ("n", "noise", "best β", "error there", f"at β = {first:g}", f"at β = {last:g}")
+    columns = ("n", "noise", "best β", "error at best β", f"at β = {first:g}", f"at β = {last:g}")
     for column in columns:
         table.add_column(column, justify="right")
     table.add_column("U-shape")
@@ -294,7 +294,7 @@ def _comparison_table(results: "list[Comparison]") -> Table:
             for level, noise in enumerate(result.levels):
                 at = panel, level
                 cells = {
-                    name: _error(mean[at], result.doubt[name][at])
+                    name: _error(mean[at], result.standard_error[name][at])
                     for name, mean in result.mean.items()
                 }
                 oracle = result.mean["oracle"][at]
@@ -313,8 +313,8 @@ def _comparison_table(results: "list[Comparison]") -> Table:
     return table
 
 
-def _error(mean: float, doubt: float) -> str:
-    return f"{mean:.4f}" if math.isnan(doubt) else f"{mean:.4f} ± {doubt:.4f}"
+def _error(mean: float, standard_error: float) -> str:
+    return f"{mean:.4f}" if math.isnan(standard_error) else f"{mean:.4f} ± {standard_error:.4f}"
 
 
 def _claims_table(findings: "list[Finding]", mdps: int) -> Table:
@@ -338,7 +338,7 @@ def _claims_table(findings: "list[Finding]", mdps: int) -> Table:
 
 
 def _outside_table(findings: "list[Finding]") -> Table:
-    table = Table(title="outside Theorem 1's assumptions: measured, no claim (sup norm)")
+    table = Table(title="outside Theorem 1's assumptions: measured only (sup norm)")
     table.add_column("what")
     table.add_column("measured")
     table.add_column("largest ratio", justify="right", no_wrap=True)
@@ -349,7 +349,7 @@ def _outside_table(findings: "list[Finding]") -> Table:
 
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal's standard error; a line for every tenth elsewhere."""
+    """A progress bar on a terminal (stderr); otherwise a line every 10%."""
     console = Console(stderr=True)
     if not console.is_terminal:
         tenths = set[int]()

@@ -1,11 +1,11 @@
-"""Adaptive beta against beta = 0 and against the best fixed beta, by the noise's magnitude.
+"""Adaptive beta compared with beta = 0 and with the best fixed beta, by noise magnitude.
 
     ||V* - V^{pi_K}||_inf / (max v* - min v*)  after K = 100 iterations
 
 A magnitude is a standard deviation in units of the span of v*, so that problems can be compared.
-*The oracle* is the beta with the least mean error among `BETAS`, chosen for each problem, n and
-magnitude after the fact, on the very runs that are reported. It knows the answer; the adaptive rule
-does not. Every method meets the same noise in the same seed, so differences are paired.
+*The oracle* is the beta with the smallest mean error among `BETAS`, chosen for each problem, n and
+magnitude in hindsight, on the reported runs themselves. Unlike the adaptive rule it knows the
+result. All methods use the same noise for the same seed, so differences are paired.
 """
 
 import csv
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 GAINS = (1, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.075, 0.05, 0.035, 0.025, 0.015)
 BETAS = tuple(1.0 - gain for gain in (*GAINS, 0.01, 0.0))  # finer where the noise is large
-GARNET_SEEDS = 10  # noise seeds for each random MDP, of which there are many
-ALLOWANCE = 1.1  # the goal: an error of at most this times the oracle's
+GARNET_SEEDS = 10  # noise seeds for each random MDP
+ALLOWANCE = 1.1  # goal: at most this factor times the oracle's error
 TIE = 1e-9  # errors closer than this are equal
-METHODS = {  # colours that stay apart without colour vision
+METHODS = {  # colour-blind safe
     "beta_0": (r"$\beta = 0$", "#d55e00", "s"),
     "oracle": (r"best fixed $\beta$ (oracle)", "#7f7f7f", "o"),
     "adaptive": (r"adaptive $\beta_k$", "#0072b2", "D"),
@@ -44,7 +44,7 @@ NAMES = {"FrozenLake-v1": "FrozenLake 4x4", "FrozenLake8x8-v1": "FrozenLake 8x8"
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """One panel: an MDP, or many that are averaged."""
+    """One panel: an MDP, or several that are averaged."""
 
     name: str
     mdps: tuple[MDP, ...]
@@ -53,7 +53,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Errors on one problem in units of the span of v*, with the protocol they belong to."""
+    """Errors on one problem, in units of the span of v*, with their protocol."""
 
     problem: Problem
     iterations: int
@@ -76,7 +76,7 @@ class Comparison:
         }
 
     def best_beta(self, means: Array | None = None) -> Array:
-        """Index of the oracle's beta, [n, levels]; the smallest of equal ones."""
+        """Index of the oracle's beta, [n, levels]; the smallest on ties."""
         means = _sampled(self.fixed).mean(axis=-1) if means is None else means
         return np.asarray((means <= means.min(axis=-1, keepdims=True) + TIE).argmax(axis=-1))
 
@@ -86,7 +86,7 @@ class Comparison:
         return {name: one.mean(axis=-1) for name, one in self.samples.items()}
 
     @cached_property
-    def doubt(self) -> dict[str, Array]:
+    def standard_error(self) -> dict[str, Array]:
         """Standard errors of the means, [n, levels]; NaN for a single sample."""
         return {name: standard_error(one) for name, one in self.samples.items()}
 
@@ -102,7 +102,7 @@ class Comparison:
 
     @cached_property
     def worse_mdps(self) -> Array:
-        """[n, levels]: MDPs in which adaptive is worse than beta = 0 beyond the seeds' error."""
+        """[n, levels]: number of MDPs in which adaptive is significantly worse than beta = 0."""
         return np.asarray(_worse(self.adapted, self.fixed[..., 0, :]).sum(axis=0))
 
 
@@ -134,7 +134,7 @@ def compare(
     rule: Callable[[], BetaRule] = AdaptiveBeta,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Comparison]:
-    """The experiment on each problem; `progress` hears per cent, 100."""
+    """Run the comparison on each problem; calls `progress(percent, 100)`."""
     if not (len(n) and len(levels)):
         raise UserError("the comparison needs at least one n and one noise level")
     steps = tuple(check_steps(one) for one in n)
@@ -161,7 +161,7 @@ def compare(
 
 
 def save(results: Sequence[Comparison], folder: Path) -> list[Path]:
-    """adaptive.png, .svg and .csv in `folder`; the same numbers give the same bytes."""
+    """Write adaptive.png, .svg and .csv to `folder`, deterministically."""
     written = save_figure(draw(results), folder, "adaptive")
     table = folder / "adaptive.csv"
     write_csv(results, table)
@@ -169,7 +169,7 @@ def save(results: Sequence[Comparison], folder: Path) -> list[Path]:
 
 
 def write_csv(results: Sequence[Comparison], path: Path) -> None:
-    """One row for each problem, n and magnitude, every row with its whole protocol."""
+    """One row per problem, n and magnitude, each with its full protocol."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         protocol = ("version", "problem", "mdps", "discount", "iterations", "noise_kind")
@@ -183,7 +183,7 @@ def write_csv(results: Sequence[Comparison], path: Path) -> None:
 
 
 def draw(results: Sequence[Comparison]) -> "Figure":
-    """A column for each problem, a row for each n; a band is one standard error."""
+    """One column per problem, one row per n; bands are one standard error."""
     from matplotlib.figure import Figure
 
     rows, columns = len(results[0].n), len(results)
@@ -211,9 +211,9 @@ def draw(results: Sequence[Comparison]) -> "Figure":
 
 
 def _panel(ax: "Axes", result: Comparison, row: int) -> None:
-    places = np.arange(len(result.levels))  # magnitudes and 0 have no common scale but their order
+    places = np.arange(len(result.levels))  # equally spaced: no common scale includes 0
     for name, (label, colour, marker) in METHODS.items():
-        mean, doubt = result.mean[name][row], np.nan_to_num(result.doubt[name][row])
+        mean, uncertainty = result.mean[name][row], np.nan_to_num(result.standard_error[name][row])
         ax.plot(
             *(places, mean),
             color=colour,
@@ -224,7 +224,9 @@ def _panel(ax: "Axes", result: Comparison, row: int) -> None:
             clip_on=False,
             zorder=3,
         )
-        ax.fill_between(places, mean - doubt, mean + doubt, color=colour, alpha=0.2, linewidth=0)
+        ax.fill_between(
+            places, mean - uncertainty, mean + uncertainty, color=colour, alpha=0.2, linewidth=0
+        )
     ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)  # 0 and four orders of magnitude
     ax.set_ylim(bottom=0.0)
     ax.set_xticks(places, [f"{level:g}" for level in result.levels])
@@ -240,7 +242,11 @@ def _row(result: Comparison, at: tuple[int, ...]) -> tuple[object, ...]:
     mdps = result.problem.mdps
     discounts = sorted({mdp.discount for mdp in mdps})
     seeds = result.problem.seeds
-    errors = [f"{kind[name][at]:.10g}" for name in METHODS for kind in (result.mean, result.doubt)]
+    errors = [
+        f"{kind[name][at]:.10g}"
+        for name in METHODS
+        for kind in (result.mean, result.standard_error)
+    ]
     return (
         *(__version__, result.problem.name, len(mdps), " ".join(f"{one:g}" for one in discounts)),
         *(result.iterations, result.noise_kind, seeds[0], len(seeds)),
@@ -251,22 +257,22 @@ def _row(result: Comparison, at: tuple[int, ...]) -> tuple[object, ...]:
 
 
 def _sampled(errors: Array) -> Array:
-    """[mdps, ..., seeds] to [..., samples]: the seeds of a single MDP, or the mean of each MDP."""
+    """[mdps, ..., seeds] to [..., samples]: seeds of a single MDP, or means of several MDPs."""
     return errors[0] if len(errors) == 1 else np.moveaxis(errors.mean(axis=-1), 0, -1)
 
 
 def _worse(errors: Array, others: Array) -> Array:
     """Whether the mean over the last axis is larger by more than two paired standard errors."""
     difference = errors - others
-    doubt = np.nan_to_num(standard_error(difference))
-    return np.asarray(difference.mean(axis=-1) > np.maximum(2.0 * doubt, TIE))
+    uncertainty = np.nan_to_num(standard_error(difference))
+    return np.asarray(difference.mean(axis=-1) > np.maximum(2.0 * uncertainty, TIE))
 
 
 def _span(mdp: MDP) -> float:
     values = optimal(mdp).values
     span = float(values.max() - values.min())
     if span <= 0.0:
-        raise UserError(f"{mdp.name}: v* is the same in every state, there is nothing to compare")
+        raise UserError(f"{mdp.name}: v* is constant, so there is nothing to compare")
     return span
 
 

@@ -1,4 +1,4 @@
-"""Figure 1: the error of PMPI's policy against beta, a panel for each n, a curve for each noise.
+"""Figure 1: the error of PMPI's policy against beta, one panel per n, one curve per noise level.
 
     ||V* - V^{pi_K}||_inf  after K = 100 iterations, 30 seeds, n = 1 and n = 3      (Section 5.1)
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 BETAS: tuple[float, ...] = tuple(step / 40 for step in range(41))
 LEVELS: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
-BATCH_BYTES = 2**22  # seeds run together while their action values fit in this, and in a cache
+BATCH_BYTES = 2**22  # seeds are batched while their action values fit in the cache
 COLUMNS = (
     *("mdp", "discount", "iterations", "noise_kind", "greedy_error", "seeds"),
     *("n", "noise", "beta", "mean_error", "standard_error"),
 )
-TIE = 1e-9  # errors closer than this are equal: the smaller beta is then the better one
-DENSE_STATES = 200  # below, policies are evaluated faster by dense solves than by sparse ones
+TIE = 1e-9  # errors closer than this are equal; the smaller beta is then best
+DENSE_STATES = 200  # below this, dense solves are faster than sparse ones
 
 NoiseKind = Literal["gaussian", "uniform"]
 
 
 @dataclass(frozen=True, eq=False)
 class Figure1:
-    """The figure's numbers with the protocol they were measured under."""
+    """The data of the figure with its protocol."""
 
     mdp: str
     discount: float
@@ -70,18 +70,18 @@ class Figure1:
 
     @cached_property
     def best(self) -> Array:
-        """Index of the best beta, [n, levels]; the smallest of equal ones."""
+        """Index of the best beta, [n, levels]; the smallest on ties."""
         least = self.mean.min(axis=-1, keepdims=True)
         return np.asarray((self.mean <= least + TIE).argmax(axis=-1))
 
     @cached_property
     def is_u_shaped(self) -> Array:
         """[n, levels]: some beta inside the grid beats both of its ends by more than two standard
-        errors of the difference (each seed meets the same noise at every beta)."""
+        errors of the difference (each seed has the same noise at every beta)."""
         at_best = np.take_along_axis(self.errors, self.best[..., None, None], axis=2)
         gains = self.errors[:, :, [0, -1]] - at_best  # [n, levels, 2, seeds]
-        doubt = np.nan_to_num(standard_error(gains))
-        return np.asarray((gains.mean(axis=-1) > np.maximum(2.0 * doubt, TIE)).all(axis=-1))
+        uncertainty = np.nan_to_num(standard_error(gains))
+        return np.asarray((gains.mean(axis=-1) > np.maximum(2.0 * uncertainty, TIE)).all(axis=-1))
 
     @cached_property
     def standstill(self) -> Array:
@@ -109,13 +109,13 @@ def figure1(
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Figure1:
-    """The experiment, with seeds `seed`, `seed` + 1, ...; `progress` hears iterations, total."""
+    """Run the experiment with seeds `seed`, `seed` + 1, ...; calls `progress(done, total)`."""
     if seeds < 1:
         raise UserError(f"seeds must be at least 1, got {seeds}")
     if not (len(n) and len(betas) and len(levels)):
         raise UserError("Figure 1 needs at least one n, one beta and one noise level")
     if seed < 0:
-        raise UserError(f"seed must not be negative, got {seed}")
+        raise UserError(f"seed must be non-negative, got {seed}")
     steps = tuple(check_steps(one) for one in n)
     grid, scales = np.unique(check_beta(betas)), np.unique(np.asarray(levels, dtype=np.float64))
 
@@ -146,7 +146,7 @@ def policy_errors(
     rule: Callable[[], BetaRule] | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Array:
-    """||V* - V^{pi_K}||_inf, [n, *levels, *betas, seeds]: as many seeds together as fit a cache."""
+    """||V* - V^{pi_K}||_inf, [n, *levels, *betas, seeds]; seeds are batched to fit the cache."""
     as_sparse = mdp.to_sparse()
     few = mdp.nonzeros < 0.2 * mdp.actions * mdp.states**2
     planner = as_sparse if few else mdp
@@ -182,7 +182,7 @@ def _advance(progress: Callable[[int, int], None], before: int, total: int, k: i
 
 
 def write_csv(result: Figure1, path: Path) -> None:
-    """One row for each n, noise level and beta, every row with its whole protocol."""
+    """One row per n, noise level and beta, each with its full protocol."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -208,14 +208,14 @@ def write_csv(result: Figure1, path: Path) -> None:
 
 
 def draw(result: Figure1) -> "Figure":
-    """The panels side by side; a band is one standard error, a dot the best beta of its curve."""
+    """Panels side by side; bands are one standard error, dots mark the best beta."""
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
     panels = len(result.n)
     figure = Figure(figsize=(1.4 + 3.9 * panels, 4.2), layout="constrained", dpi=160)
     axes = figure.subplots(1, panels, sharey=True, squeeze=False)[0]
-    # From dark to light blue-yellow, stopped before the palest: ordered also without colour vision.
+    # viridis without its palest part: ordered also for colour-blind readers.
     colours = colormaps["viridis"](np.linspace(0.0, 0.88, len(result.levels)))
     for panel, ax in enumerate(axes):
         _panel(ax, result, panel, colours)
@@ -237,7 +237,7 @@ def draw(result: Figure1) -> "Figure":
 
 
 def save(result: Figure1, folder: Path) -> list[Path]:
-    """figure1.png, .svg and .csv in `folder`; the same numbers give the same bytes."""
+    """Write figure1.png, .svg and .csv to `folder`, deterministically."""
     written = save_figure(draw(result), folder, "figure1")
     table = folder / "figure1.csv"
     write_csv(result, table)
@@ -245,7 +245,7 @@ def save(result: Figure1, folder: Path) -> list[Path]:
 
 
 def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
-    """NAME.png and NAME.svg in `folder`, without dates: the same figure gives the same bytes."""
+    """Write NAME.png and NAME.svg to `folder`, without dates, for reproducible bytes."""
     from matplotlib import rc_context
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -258,12 +258,17 @@ def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
 
 def _panel(ax: "Axes", result: Figure1, panel: int, colours: Array) -> None:
     for level, colour in enumerate(colours):
-        mean, doubt = result.mean[panel, level], result.standard_error[panel, level]
+        mean, uncertainty = result.mean[panel, level], result.standard_error[panel, level]
         best = result.best[panel, level]
         label = f"{result.levels[level]:g}"
         ax.plot(result.betas, mean, color=colour, linewidth=1.8, label=label, zorder=2)
         ax.fill_between(
-            result.betas, mean - doubt, mean + doubt, color=colour, alpha=0.22, linewidth=0
+            result.betas,
+            mean - uncertainty,
+            mean + uncertainty,
+            color=colour,
+            alpha=0.22,
+            linewidth=0,
         )
         ax.plot(
             *(result.betas[best], mean[best]),
@@ -286,7 +291,7 @@ def _panel(ax: "Axes", result: Figure1, panel: int, colours: Array) -> None:
 
 
 def standard_error(samples: Array) -> Array:
-    """Over the last axis; NaN where one sample leaves nothing to estimate from."""
+    """Over the last axis; NaN for a single sample."""
     count = samples.shape[-1]
     if count == 1:
         return np.full(samples.shape[:-1], np.nan)

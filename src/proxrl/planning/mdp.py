@@ -6,7 +6,7 @@
 [actions * states, states] whose row a * states + s holds P(s, a, .). `rewards` is R,
 [actions, states], the mean reward of an action. `discount` is gamma, in [0, 1).
 
-A *terminal* state loops to itself with reward 0 under every action: it absorbs, and its value is 0.
+A *terminal* state is absorbing with reward 0 under every action, so its value is 0.
 """
 
 import zipfile
@@ -26,9 +26,9 @@ ROW_SUM_TOLERANCE = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class MDP:
-    """A finite MDP, checked when it is made: a malformed one is a `UserError` that names the flaw.
+    """A finite MDP, validated on construction (`UserError`).
 
-    `transitions` may be given dense, as CSR, or as a sequence of `actions` sparse matrices.
+    `transitions` may be dense, CSR, or a sequence of `actions` sparse matrices.
     """
 
     transitions: Any  # [actions, states, states], or CSR [actions * states, states]
@@ -59,7 +59,7 @@ class MDP:
 
     @property
     def nonzeros(self) -> int:
-        """Transitions with a probability above 0: what an iteration's time is proportional to."""
+        """Transitions with non-zero probability; the cost of an iteration is proportional to it."""
         stored = self.transitions
         return int(stored.nnz if self.is_sparse else np.count_nonzero(stored))
 
@@ -83,11 +83,11 @@ class MDP:
 
 
 def from_gymnasium(env: str, discount: float = 0.99, **options: Any) -> MDP:
-    """The MDP of a Gymnasium environment that carries its table (FrozenLake, Taxi, CliffWalking).
+    """The MDP of a Gymnasium environment with a transition table (FrozenLake, Taxi, CliffWalking).
 
-    `options` go to `gymnasium.make`, as in is_slippery=False. A transition that terminates is worth
-    its reward and nothing after. Where a state is only ever entered so (a hole, a goal), that state
-    is terminal; where it is also entered alive (Taxi), one terminal state is added at the end.
+    `options` are passed to `gymnasium.make`, as in is_slippery=False. A terminating transition is
+    worth only its reward. A state that is only entered by terminating transitions (a hole, a goal)
+    is terminal; if it is also entered otherwise (Taxi), one terminal state is appended.
     """
     table = _table(env, options)
     states, actions = len(table), len(table[0])
@@ -118,14 +118,14 @@ def from_gymnasium(env: str, discount: float = 0.99, **options: Any) -> MDP:
 
 
 def from_file(path: Path | str, discount: float | None = None) -> MDP:
-    """An .npz file with the arrays transitions [actions, states, states], rewards
-    [actions, states] and discount; `discount`, if given, replaces the file's."""
+    """Load an .npz file with the arrays transitions [actions, states, states], rewards
+    [actions, states] and discount; `discount` overrides the file's."""
     path = Path(path)
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = dict(file.items())
     except FileNotFoundError:
-        raise UserError(f"there is no file {path}") from None
+        raise UserError(f"no such file: {path}") from None
     except (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
         raise UserError(
             f"{path} is not an .npz file of plain arrays; write one with "
@@ -139,7 +139,7 @@ def from_file(path: Path | str, discount: float | None = None) -> MDP:
     missing = [name for name in wanted if name not in arrays]
     if missing:
         raise UserError(
-            f"{path} has no array {' or '.join(missing)}; it has {', '.join(arrays) or 'none'}"
+            f"{path} has no array {' or '.join(missing)}; found {', '.join(arrays) or 'none'}"
         )
     try:
         chosen = arrays["discount"] if discount is None else discount
@@ -159,7 +159,7 @@ def garnet(
     """A random MDP: each (state, action) has `branching` distinct successors, drawn uniformly, with
     probabilities cut at random from [0, 1], and a standard normal reward."""
     if not 1 <= branching <= states:
-        raise UserError(f"branching must lie in [1, states = {states}], got {branching}")
+        raise UserError(f"branching must be in [1, states = {states}], got {branching}")
     generator = np.random.default_rng(seed)
     rows = actions * states
     successors = _distinct(generator, rows, branching, states)
@@ -204,7 +204,7 @@ def _table(env: str, options: dict[str, Any]) -> dict[int, dict[int, list[Any]]]
 
 
 def _set(mdp: MDP, name: str, value: Any) -> None:
-    object.__setattr__(mdp, name, value)  # the dataclass is frozen once it is made
+    object.__setattr__(mdp, name, value)  # the dataclass is frozen
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> Array:
@@ -236,7 +236,7 @@ def _discount(given: Any) -> float:
     except (TypeError, ValueError):
         raise UserError(f"discount must be a number in [0, 1), got {given}") from None
     if not 0.0 <= discount < 1.0:
-        raise UserError(f"discount must lie in [0, 1), got {discount:g}")
+        raise UserError(f"discount must be in [0, 1), got {discount:g}")
     return discount
 
 
@@ -247,21 +247,21 @@ def _check_shapes(mdp: MDP) -> None:
     wanted = (actions * states, states) if mdp.is_sparse else (actions, states, states)
     if mdp.transitions.shape != wanted:
         raise UserError(
-            f"rewards of shape {mdp.rewards.shape} = (actions, states) need transitions of shape "
-            f"{wanted}, got {mdp.transitions.shape}"
+            f"transitions must have shape {wanted} for rewards of shape {mdp.rewards.shape} = "
+            f"(actions, states), got {mdp.transitions.shape}"
         )
 
 
 def _check_probabilities(mdp: MDP) -> None:
     stored = mdp.transitions.data if mdp.is_sparse else mdp.transitions
     if stored.size and np.min(stored) < 0.0:
-        raise UserError(f"probabilities must not be negative, got {np.min(stored):g}")
+        raise UserError(f"probabilities must be non-negative, got {np.min(stored):g}")
     sums = np.asarray(mdp.transitions.sum(axis=-1)).reshape(mdp.actions, mdp.states)
     wrong = np.abs(sums - 1.0) > ROW_SUM_TOLERANCE
     if wrong.any():
         action, state = _first(wrong)
         raise UserError(
-            f"probabilities must sum to 1 in every row: action {action} in state {state} sums to "
+            f"probabilities must sum to 1: those of action {action} in state {state} sum to "
             f"{sums[action, state]:.9g}"
         )
 

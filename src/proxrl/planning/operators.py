@@ -2,11 +2,11 @@
 
     T^pi v = R^pi + gamma P^pi v,        (T^pi)^n v = T^pi ... T^pi v,        n = inf gives v^pi
     T* v   = max_a R(., a) + gamma P(., a) v
-    G v    = argmax_a R(., a) + gamma P(., a) v,     of equal actions the one with the lowest index
+    G v    = argmax_a R(., a) + gamma P(., a) v,     ties go to the lowest index
 
 Values are [states, ...], policies are integers [states, ...] of deterministic actions; the batch
-shapes agree, or the policy is one [states] for all. v* comes from policy iteration and carries its
-certificate: ||v - v*||_inf <= ||T* v - v||_inf / (1 - gamma) for any v.
+shapes agree, or one policy [states] is used for all. v* is computed by policy iteration, with an
+error bound: ||v - v*||_inf <= ||T* v - v||_inf / (1 - gamma) for any v.
 """
 
 import math
@@ -20,7 +20,7 @@ from proxrl.errors import UserError
 from proxrl.planning.mdp import MDP
 from proxrl.types import Array
 
-SOLVE_CHUNK_BYTES = 2**26  # batched policy evaluation holds this much of I - gamma P^pi at a time
+SOLVE_CHUNK_BYTES = 2**26  # memory for I - gamma P^pi in batched policy evaluation
 
 
 def action_values(mdp: MDP, values: Array) -> Array:
@@ -31,7 +31,7 @@ def action_values(mdp: MDP, values: Array) -> Array:
 
 
 def greedy_action(q: Array) -> Array:
-    """`q.argmax(0)`, the lowest index of equal ones; several times as fast on a batch."""
+    """`q.argmax(0)` (lowest index on ties), several times faster on a batch."""
     best = q.max(axis=0)
     policy = np.zeros(best.shape, dtype=np.min_scalar_type(len(q)))
     for falls_short in reversed(q[:-1] < best):  # count the leading actions that fall short
@@ -47,7 +47,7 @@ def chosen(q: Array, policy: Array) -> Array:
 
 
 def greedy(mdp: MDP, values: Array) -> Array:
-    """G v; of equal actions the one with the lowest index."""
+    """G v; ties go to the lowest index."""
     return greedy_action(action_values(mdp, values))
 
 
@@ -93,13 +93,13 @@ def policy_value(mdp: MDP, policy: Array) -> Array:
             systems[:, here, here] += 1.0
             solution = np.linalg.solve(systems, mdp.rewards[some, here][..., None])
             solved[:, start : start + chunk] = solution[..., 0].T
-    solved[mdp.terminal] = 0.0  # by definition; pivoting may leave 1e-15
+    solved[mdp.terminal] = 0.0  # by definition; pivoting may leave rounding errors
     return solved[:, which.ravel()].reshape(policy.shape)
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """v* with its proof: no state's value is further than `error_bound` from the true one."""
+    """v* with an error bound that holds for every state."""
 
     values: Array  # [states]
     policy: Array  # [states]
@@ -112,7 +112,7 @@ def optimal(mdp: MDP, tolerance: float = 1e-13) -> Optimum:
     """v* and pi* by policy iteration.
 
     An action is changed only for a gain above `tolerance` x the largest |q|, so that rounding
-    cannot make equal policies alternate; each change is then a true improvement and the loop ends.
+    cannot make equivalent policies alternate; every change is an improvement and the loop ends.
     """
     policy = greedy(mdp, np.zeros(mdp.states))
     iterations = 0
@@ -129,10 +129,10 @@ def optimal(mdp: MDP, tolerance: float = 1e-13) -> Optimum:
 
 
 def check_steps(n: float) -> float:
-    """n as the paper allows it: a natural number or infinity."""
+    """Require n to be a positive integer or infinity."""
     if n == math.inf or (n >= 1 and n == int(n)):
         return n
-    raise UserError(f"n must be a whole number of at least 1, or inf, got {n:g}")
+    raise UserError(f"n must be a positive integer or inf, got {n:g}")
 
 
 def _batched(column: Array, like: Array) -> Array:

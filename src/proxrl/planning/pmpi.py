@@ -1,4 +1,4 @@
-"""Proximal Modified Policy Iteration, for every noise level, beta and seed at once.
+"""Proximal Modified Policy Iteration, batched over noise levels, betas and seeds.
 
     pi_k  <-  G v_{k-1}                                                        (equation 2)
     v_k   <-  argmin_v'  ||v' - ((T^{pi_k})^n v_{k-1} + eps_k)||^2 + (1/c) D_f(v', v_{k-1})
@@ -8,9 +8,9 @@ With D_f = ||v' - v||^2 the second line is v_k <- (1 - beta) ((T^{pi_k})^n v_{k-
 iteration, n = inf policy iteration; beta = 1 never moves.
 
 *Evaluation noise* eps_k has mean 0 and standard deviation `scale` in every state that is not
-terminal (the value of a terminal state is 0 by definition, there is nothing to estimate). A seed's
-noise is the same for every beta and, up to its scale, for every level: curves are compared on
-common random numbers, and a seed's result depends, but for rounding, on no other seed.
+terminal (the value of a terminal state is 0 by definition). A seed's noise is the same for every
+beta and, up to its scale, for every level: curves are compared on common random numbers, and a
+seed's result is independent of other seeds up to rounding.
 
 *A rule* sets beta_k itself, from the noisy backup b_k = (T^{pi_k})^n v_{k-1} + eps_k and v_{k-1}:
 see `adaptive`.
@@ -46,7 +46,7 @@ class Noise:
     """The error of policy evaluation: eps_k."""
 
     scale: npt.ArrayLike = 0.0
-    """Standard deviation, in units of value; an array makes an axis of levels."""
+    """Standard deviation, in units of value; an array adds an axis of levels."""
     kind: Literal["gaussian", "uniform"] = "gaussian"
     """Distribution: normal, or uniform with the same standard deviation."""
 
@@ -55,7 +55,7 @@ class Noise:
             raise UserError(f"noise must be gaussian or uniform, got {self.kind}")
         scale = np.asarray(self.scale, dtype=np.float64)
         if not (np.isfinite(scale) & (scale >= 0.0)).all():
-            raise UserError(f"a noise level must be finite and not negative, got {self.scale}")
+            raise UserError(f"a noise level must be finite and non-negative, got {self.scale}")
 
     def draw(self, generators: list[np.random.Generator], states: int) -> Array:
         """Unit noise, [states, seeds]."""
@@ -68,7 +68,7 @@ class Noise:
 
 
 class BetaRule(Protocol):
-    """beta_k from what the iteration has seen; an object serves one run and may remember."""
+    """Sets beta_k from past iterations; may keep state, so use one object per run."""
 
     def __call__(self, target: Array, values: Array) -> Array:
         """beta_k [*batch] for the noisy backup b_k and v_{k-1}, both [states, *batch]."""
@@ -77,7 +77,7 @@ class BetaRule(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where PMPI arrived. `batch` = levels + betas + seeds, an axis for each that was an array."""
+    """The result of PMPI. `batch` = levels + betas + seeds, an axis for each that is an array."""
 
     values: Array  # [states, *batch], v_K
     policy: Array  # [states, *batch], pi_K
@@ -86,7 +86,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Trace:
-    """Everything that Theorem 2 speaks of, iteration by iteration; k counts from 0."""
+    """The quantities of Theorem 2 for each iteration; k counts from 0."""
 
     values: Array  # [K + 1, states, *batch]: v_0 ... v_K
     policies: Array  # [K, states, *batch]: pi_1 ... pi_K
@@ -112,10 +112,10 @@ def iterate(
 ) -> Outcome:
     """`iterations` rounds of PMPI from `initial` (0): the paper's two lines.
 
-    Say `beta` in [0, 1], or `c` in (0, inf], with a divergence or the squared Euclidean one, or
-    what makes a `rule` that sets beta_k: `rule=adaptive.AdaptiveBeta`.
-    Arrays of noise levels, of betas (or c) and of seeds make the axes [levels, betas, seeds].
-    `record` keeps the trace; `progress` hears the number of each finished iteration.
+    Pass one of `beta` in [0, 1], `c` in (0, inf] (with a `divergence`, by default the squared
+    Euclidean one), or a factory of a `rule` that sets beta_k: `rule=adaptive.AdaptiveBeta`.
+    Arrays of noise levels, of betas (or c) and of seeds give the axes [levels, betas, seeds].
+    `record` keeps the trace; `progress` is called with the number of each finished iteration.
     """
     n = check_steps(n)
     weight = _weight(beta, c, rule, divergence)
@@ -159,16 +159,16 @@ def policy_error(mdp: MDP, policy: Array) -> Array:
 
 
 def check_beta(beta: npt.ArrayLike) -> Array:
-    """beta as the paper allows it: in [0, 1]."""
+    """Require beta in [0, 1]."""
     array = np.asarray(beta, dtype=np.float64)
     inside = (array >= 0.0) & (array <= 1.0)
     if not inside.all():
-        raise UserError(f"beta must lie in [0, 1], got {array[~inside].ravel()[0]:g}")
+        raise UserError(f"beta must be in [0, 1], got {array[~inside].ravel()[0]:g}")
     return array
 
 
 class _History:
-    """The trace while it grows."""
+    """Collects the trace."""
 
     def __init__(self, values: Array) -> None:
         self._values, self._policies, self._noise = [values], list[Array](), list[Array]()
@@ -191,16 +191,16 @@ def _weight(
     rule: Callable[[], BetaRule] | None,
     divergence: Divergence | None,
 ) -> Array:
-    """What the proximal step takes: c with a divergence of the caller's, beta without."""
+    """The argument of the proximal step: c with a divergence, beta without."""
     if sum(one is not None for one in (beta, c, rule)) != 1:
-        raise UserError("say one of beta, c (beta = 1/(1 + c)) and a rule")
+        raise UserError("pass exactly one of beta, c (beta = 1/(1 + c)) and rule")
     if rule is not None:
         if divergence is not None:
-            raise UserError("a rule sets beta, of the squared Euclidean divergence alone")
-        return np.zeros(())  # a place in the batch's shape; the rule overwrites it
+            raise UserError("a rule needs the squared Euclidean divergence")
+        return np.zeros(())  # placeholder; the rule overwrites it
     if beta is not None:
         if divergence is not None:
-            raise UserError("beta belongs to the squared Euclidean divergence; say c for another")
+            raise UserError("beta needs the squared Euclidean divergence; pass c for another")
         return check_beta(beta)
     assert c is not None
     return beta_from_c(c) if divergence is None else check_c(c)
@@ -209,18 +209,18 @@ def _weight(
 def _greedy(
     q: Array, error: float, generators: list[np.random.Generator], each_seed: tuple[int, ...]
 ) -> Array:
-    """The best action, or with an error any action that is at most so much worse."""
+    """The best action, or a random one among those within `error` of it."""
     if error == 0.0:
         return greedy_action(q)
     if not 0.0 < error < np.inf:
-        raise UserError(f"the greedification error must be finite and not negative, got {error:g}")
+        raise UserError(f"the greedification error must be finite and non-negative, got {error:g}")
     luck = np.stack([one.random(q.shape[:2]) for one in generators], axis=-1)
     luck = luck.reshape(*q.shape[:2], *each_seed)  # [actions, states, 1, 1, seeds]
     return greedy_action(np.where(q >= q.max(axis=0) - error, luck, -1.0))
 
 
 def _initial(mdp: MDP, initial: Array | None, batch: tuple[int, ...]) -> Array:
-    """v_0 for the whole batch: 0, or one [states] for all, or [states, *batch]."""
+    """v_0 for the batch: 0, one [states] for all, or [states, *batch]."""
     given = np.zeros(mdp.states) if initial is None else np.asarray(initial, dtype=np.float64)
     if given.shape not in ((mdp.states,), (mdp.states, *batch)):
         raise UserError(

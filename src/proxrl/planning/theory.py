@@ -1,4 +1,4 @@
-"""Theorems 1 and 2 as numbers: every quantity, both sides of every inequality.
+"""Theorems 1 and 2, computed: every quantity, both sides of every inequality.
 
 Theorem 1 (n = 1). T*_{c,f} is a contraction with fixed point v*. The appendix proves the factor
 
@@ -21,8 +21,8 @@ Theorem 2 (any n, D_f = ||v' - v||^2), with the *appendix's* indices:
     s_k      = ((1-beta) (gamma P^{pi_k})^n + beta I) (I - gamma P^{pi_k})^{-1} b_{k-1}
 
 (T_beta)^n v stands for (1-beta) T^n v + beta v, not for n proximal steps. The main text defines d_k
-and s_k one iteration later, with v_k and pi_{k+1}; the bounds that it prints belong to the indices
-above. eps'_{k+1} is measured: T* v_k - T^{pi_{k+1}} v_k, the least that the assumption allows.
+and s_k one iteration later, with v_k and pi_{k+1}; its bounds hold for the indices above.
+eps'_{k+1} is measured: T* v_k - T^{pi_{k+1}} v_k, the smallest value that the assumption allows.
 """
 
 import math
@@ -64,8 +64,8 @@ def lipschitz_ratio(
     """The largest ||T*_{c,f} v_1 - T*_{c,f} v_2||_inf / ||v_1 - v_2||_inf over random pairs.
 
     A quarter of the pairs differ by a constant, the direction in which T* contracts least; the rest
-    in random directions, at distances over four orders of magnitude. Measured, hence a lower bound
-    on the true Lipschitz constant.
+    in random directions, at distances over four orders of magnitude. This is a lower bound on the
+    true Lipschitz constant.
     """
     first = generator.standard_normal((mdp.states, pairs)) * 10.0 ** generator.uniform(-1, 2, pairs)
     step = generator.standard_normal((mdp.states, pairs)) * 10.0 ** generator.uniform(-2, 2, pairs)
@@ -80,21 +80,21 @@ def lipschitz_ratio(
 
 @dataclass(frozen=True)
 class Inequality:
-    """left <= the sum of `terms`, elementwise; or an equality, if the appendix has one."""
+    """left <= the sum of `terms`, elementwise; or an equality, as in the appendix."""
 
     left: Array  # [iterations, states]
     terms: dict[str, Array]  # the right side, term by term, signs included
     is_equality: bool = False
 
     def right(self, flip: str = "") -> Array:
-        """The right side; `flip` names a term whose sign to turn, for a bound that is wrong."""
+        """The right side; `flip` names a term whose sign is flipped, for a wrong bound."""
         total: Array = np.sum(
             [-term if name == flip else term for name, term in self.terms.items()], axis=0
         )
         return total
 
     def margin(self, flip: str = "") -> float:
-        """The least right - left (for an equality, minus the largest difference); >= 0 holds."""
+        """The minimum of right - left (for an equality, minus the largest difference)."""
         if not self.left.size:
             return math.inf
         slack = self.right(flip) - self.left
@@ -118,7 +118,7 @@ class Theorem2:
 
 
 def theorem2(mdp: MDP, trace: Trace, beta: float, n: float) -> Theorem2:
-    """Both sides of Theorem 2 on a recorded run of one seed, one beta and one level."""
+    """Both sides of Theorem 2 on a recorded run with one seed, one beta and one noise level."""
     if trace.values.ndim != 2:
         raise ValueError("theorem2 takes the trace of a single run: scalar beta, noise and seed")
     best = optimal(mdp)
@@ -182,7 +182,7 @@ class OneStepBounds:
 def one_step_bounds(
     mdp: MDP, values: Array, distance: Array, n: float, betas: Array
 ) -> OneStepBounds:
-    """Both right sides against beta, at v_k = `values` and d_k = `distance`.
+    """Both right sides as functions of beta, at v_k = `values` and d_k = `distance`.
 
     With A = sum_{j=0}^{n-1} (gamma P)^j = (I - (gamma P)^n)(I - gamma P)^{-1}, P = P^{pi_{k+1}}:
 
@@ -191,8 +191,9 @@ def one_step_bounds(
 
     The slopes in beta are opposite, so the bound on the loss d_{k+1} + s_{k+1} does not depend on
     beta (pi_{k+1} is chosen before beta acts). A is invertible: unless b_k = 0, in each state with
-    A b_k != 0 one of the two bounds is least at beta = 1. "Both are least at beta = 0" (Section 3)
-    therefore holds for no b_k != 0. What is true needs several iterations: see `iterated_factor`.
+    A b_k != 0 one of the two bounds is smallest at beta = 1. "Both are least at beta = 0"
+    (Section 3) therefore holds for no b_k != 0. What does hold concerns several iterations: see
+    `iterated_factor`.
     """
     policy = greedy(mdp, values)
     step = _discounted(mdp, policy)
@@ -205,12 +206,12 @@ def one_step_bounds(
 
 
 def iterated_factor(discount: float, n: float, betas: npt.ArrayLike) -> Array:
-    """rho = (1 - beta) gamma^n + beta, least at beta = 0: the sup norm of the matrix that carries
+    """rho = (1 - beta) gamma^n + beta, smallest at beta = 0: the sup norm of the matrix that maps
     b_{k-1} to b_k.
 
     Without noise max(b_k, 0) <= rho^k max b_0 for every n. For n = 1 the operator contracts by rho,
     so that ||d_k|| <= rho^k ||v* - v_0|| and ||s_k|| <= rho^k ||b_0|| / (1 - gamma): over k
-    iterations these bounds are all least at beta = 0.
+    iterations these bounds are all smallest at beta = 0.
     """
     betas = np.asarray(betas)
     return np.asarray((1.0 - betas) * discount**n + betas)
@@ -218,21 +219,22 @@ def iterated_factor(discount: float, n: float, betas: npt.ArrayLike) -> Array:
 
 @dataclass(frozen=True)
 class Expansion:
-    """Two value functions that one PMPI step drives apart: ratio > 1 (claim C40)."""
+    """Two value functions whose distance grows in one PMPI step: ratio > 1 (claim C40)."""
 
     mdp: MDP
     first: Array  # [states]
     second: Array  # [states]
     ratio: float  # measured, sup norm
-    predicted: float  # by hand
+    predicted: float  # closed form
 
 
 def expansion(n: float, beta: float, discount: float = 0.9, gap: float = 1e-3) -> Expansion:
-    """One step may expand if n > 1, after Scherrer et al. (2015), to whom the paper refers.
+    """One step may expand if n > 1, after Scherrer et al. (2015), cited by the paper.
 
-    Two states, reward 1 in the second whatever one does; action 0 stays, action 1 changes state.
-    v_1 = (gap, 0) greedily heads for the first state, v_2 = (0, gap) for the second. n steps later
-    the worlds differ by (gamma - gamma^n)/(1 - gamma) in both states, however small the gap was, so
+    Two states, reward 1 in the second for any action; action 0 stays, action 1 changes state.
+    The greedy policy of v_1 = (gap, 0) goes to the first state, that of v_2 = (0, gap) to the
+    second. After n steps the values differ by (gamma - gamma^n)/(1 - gamma) in both states, however
+    small the gap, so
 
         ratio = (1 - beta) (gamma - gamma^n) / ((1 - gamma) gap) + beta:
 
@@ -248,7 +250,7 @@ def expansion(n: float, beta: float, discount: float = 0.9, gap: float = 1e-3) -
 
 
 def _discounted(mdp: MDP, policy: Array) -> Array:
-    """gamma P^pi, dense: the theorems are checked on small MDPs."""
+    """gamma P^pi as a dense matrix (the MDPs are small)."""
     transitions, _ = mdp.under(policy)
     dense = transitions.toarray() if mdp.is_sparse else transitions
     return np.asarray(mdp.discount * dense)
@@ -264,7 +266,7 @@ def _resolvent(step: Array) -> Array:
 
 
 def _partial_sum(step: Array, n: float, vector: Array) -> Array:
-    """sum_{j=1}^{n-1} (gamma P)^j b, by hand for a finite n and as a geometric series for inf."""
+    """sum_{j=1}^{n-1} (gamma P)^j b; a geometric series for n = inf."""
     if n == math.inf:
         return np.asarray(_resolvent(step) @ vector - vector)
     total, term = np.zeros_like(vector), vector

@@ -1,4 +1,4 @@
-"""The proximal term: the paper's line (`pull`) and the same around any torch optimizer."""
+"""The proximal term: the paper's update (`pull`), and a wrapper for any torch optimizer."""
 
 from proxrl.proximal.optimizer import Proximal
 from proxrl.proximal.pull import (

@@ -1,7 +1,7 @@
-"""What the pull pulls towards, however it is handed over, and whether it fits the weights.
+"""The anchor of the pull: how it is given, and whether it matches the weights.
 
 An anchor is a module (the target network), its parameters, or a callable that returns either and is
-asked at each step: for a target network that is made later, or replaced.
+called at each step, for a target network that is created or replaced later.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,23 +16,23 @@ Source = list[Tensor] | Callable[[], Tensors]
 
 
 def source(anchor: Anchor) -> Source:
-    """A list that stays, or a callable that is asked at each step (a module's `parameters`)."""
+    """A fixed list, or a callable for each step (a module's `parameters`)."""
     if isinstance(anchor, nn.Module):
         return anchor.parameters  # not a list: `load_state_dict(assign=True)` replaces parameters
-    return anchor if callable(anchor) else _listed(anchor)
+    return anchor if callable(anchor) else _as_list(anchor)
 
 
 def read(anchor: Source) -> list[Tensor]:
-    """The anchor's tensors now."""
+    """The current tensors of the anchor."""
     if not callable(anchor):
         return anchor
     tensors = anchor()
-    return list(tensors.parameters()) if isinstance(tensors, nn.Module) else _listed(tensors)
+    return list(tensors.parameters()) if isinstance(tensors, nn.Module) else _as_list(tensors)
 
 
-def _listed(tensors: Iterable[Tensor]) -> list[Tensor]:
+def _as_list(tensors: Iterable[Tensor]) -> list[Tensor]:
     if isinstance(tensors, Tensor):
-        raise TypeError("the anchor is a single tensor: pass a list of them, as to an optimizer")
+        raise TypeError("the anchor is a single tensor: pass a list of tensors")
     try:
         return list(tensors)
     except TypeError:
@@ -42,12 +42,12 @@ def _listed(tensors: Iterable[Tensor]) -> list[Tensor]:
 
 
 def same(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    """The very same tensors, not equal ones."""
+    """Whether these are the same tensor objects."""
     return len(some) == len(others) and all(map(is_, some, others))
 
 
 def check(weights: Sequence[Tensor], anchor: Sequence[Tensor]) -> None:
-    """Raise unless every weight has an anchor of its own shape, dtype and device."""
+    """Raise unless every weight has an anchor of the same shape, dtype and device."""
     if len(weights) != len(anchor):
         raise ValueError(f"the optimizer has {len(weights)} parameters, the anchor {len(anchor)}")
     trained = {id(weight) for weight in weights if weight.requires_grad}
@@ -65,10 +65,12 @@ def check(weights: Sequence[Tensor], anchor: Sequence[Tensor]) -> None:
             if own != other:
                 raise ValueError(
                     f"parameter {number} {what} {own}, its anchor {other}: "
-                    "anchors go in the order of the optimizer's groups"
+                    "anchors must be in the order of the optimizer's parameter groups"
                 )
         if id(fixed) in trained or (weight.requires_grad and _share_memory(weight, fixed)):
-            raise ValueError(f"anchor {number} is trained by this optimizer: copy the network")
+            raise ValueError(
+                f"anchor {number} is trained by this optimizer: pass a copy of the network"
+            )
         if fixed.requires_grad:
             raise ValueError(
                 f"anchor {number} requires grad: call requires_grad_(False) on the target network"
@@ -80,7 +82,7 @@ def check_precision(weights: Sequence[Tensor]) -> None:
     for number, weight in enumerate(weights):
         if weight.dtype in (torch.float16, torch.bfloat16):
             raise ValueError(
-                f"parameter {number} is {weight.dtype}, too coarse for a pull of lr/c: "
+                f"parameter {number} is {weight.dtype}, too imprecise for a pull of lr/c: "
                 "keep the weights in float32, as torch.autocast does"
             )
 
@@ -91,7 +93,7 @@ def _share_memory(weight: Tensor, fixed: Tensor) -> bool:
 
 
 def _extent(tensor: Tensor) -> tuple[int, int]:
-    """First byte and the one after the last; nothing for no memory (empty, the meta device)."""
+    """Address range [start, end); (0, 0) without memory (empty tensors, the meta device)."""
     start = tensor.data_ptr()
     if not start or not tensor.numel():
         return 0, 0

@@ -2,13 +2,13 @@
 
     optimizer = Proximal(torch.optim.Adam(online.parameters(), 1e-4), target, c=0.2)
 
-`step()` reads the gradients that are there (taken at w), pulls w towards the anchor, then lets the
-inner optimizer step. With c = inf it is the inner optimizer, bit for bit. Each parameter group is
-pulled by its own *current* learning rate over c, so schedulers act on the pull as well.
+`step()` uses the existing gradients (taken at w), pulls w towards the anchor, then calls the inner
+optimizer. With c = inf it is bit-identical to the inner optimizer. Each parameter group is pulled
+with its own *current* learning rate over c, so schedulers act on the pull as well.
 
-What the inner optimizer leaves alone (a parameter without gradient, a step that a `GradScaler`
-skips), the pull leaves alone. Clipped or sparse gradients change nothing about the pull, which
-takes the whole weight towards its anchor.
+The pull skips whatever the inner optimizer skips: parameters without a gradient, and steps skipped
+by a `GradScaler`. Clipped or sparse gradients do not affect the pull, which moves the whole weight
+towards its anchor.
 """
 
 import copy
@@ -30,33 +30,33 @@ from proxrl.proximal.pull import distance, pull_, pull_strength
 
 
 class Proximal(Optimizer):
-    """An `Optimizer` that has no groups or state of its own, only the inner one's.
+    """An `Optimizer` without parameter groups or state of its own: it uses the inner optimizer's.
 
-    `anchor` is the target network, or its parameters in the order of the optimizer's own, or a
-    callable that returns either, asked at each step (for a target network made or replaced later).
+    `anchor` is the target network, or its parameters in the order of the optimizer's, or a callable
+    that returns either and is called at each step (for a target network created or replaced later).
     """
 
     inner: Optimizer
     c: float
     _anchor: anchors.Source
-    _checked: tuple[list[Tensor], list[Tensor], list[Any]]  # known to fit: see _anchor_weights
+    _checked: tuple[list[Tensor], list[Tensor], list[Any]]  # last checked: see _anchor_weights
 
     def __init__(self, inner: Optimizer, anchor: Anchor, c: float) -> None:
         if not isinstance(inner, Optimizer):
             kind = type(inner).__name__
-            raise TypeError(f"{kind} is not an optimizer: pass torch.optim.Adam(...), say")
+            raise TypeError(f"{kind} is not an optimizer: pass for example torch.optim.Adam(...)")
         if not isinstance(c, numbers.Real):
             raise TypeError(f"c must be a number, got {c!r}")
         if isinstance(inner, torch.optim.LBFGS):
-            raise ValueError("LBFGS evaluates the loss many times per step: it has no single pull")
+            raise ValueError("LBFGS is not supported: it evaluates the loss several times per step")
         if isinstance(inner, Proximal):
-            raise ValueError("this optimizer is a Proximal already: it would pull twice")
+            raise ValueError("the optimizer is already a Proximal: it would pull twice")
         self.__setstate__({"inner": inner, "c": c, "_anchor": anchors.source(anchor)})
         self._strengths()
         if isinstance(anchor, nn.Module) or not callable(anchor):
             self._anchor_weights(self._weights())
 
-    # Not copied from the inner optimizer but looked up there: its `load_state_dict` makes new ones.
+    # Looked up, not copied: the inner optimizer's `load_state_dict` replaces them.
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:  # type: ignore[override]
@@ -73,22 +73,22 @@ class Proximal(Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Gradient at w, then w <- w + (lr/c)(anchor - w), then the inner step."""
         loss = None
-        if closure is not None:  # evaluated once, before the pull: the gradient belongs to w
+        if closure is not None:  # evaluated once, before the pull: the gradient is taken at w
             with torch.enable_grad():
                 loss = closure()
         self._pull()
         self.inner.step()
         return loss
 
-    # Torch would wrap this step as well as the inner one: hooks would run twice, and be paid twice.
+    # Otherwise torch would wrap this step as well as the inner one, and hooks would run twice.
     step.hooked = True  # type: ignore[attr-defined]
 
     def register_step_pre_hook(self, hook: Any) -> RemovableHandle:
-        """The inner optimizer's: it runs between the pull and the step."""
+        """Registered on the inner optimizer: runs between the pull and the step."""
         return self.inner.register_step_pre_hook(hook)
 
     def register_step_post_hook(self, hook: Any) -> RemovableHandle:
-        """The inner optimizer's: it runs after the step."""
+        """Registered on the inner optimizer: runs after the step."""
         return self.inner.register_step_post_hook(hook)
 
     def register_state_dict_pre_hook(self, *args: Any, **kwargs: Any) -> RemovableHandle:
@@ -107,18 +107,18 @@ class Proximal(Optimizer):
         self.inner.zero_grad(set_to_none)
 
     def distance(self) -> float:
-        """||w - anchor||_2 now, over what is trained: frozen parameters (noise, say) are not w."""
+        """Current ||w - anchor||_2 over trained parameters; frozen ones do not count."""
         weights = self._weights()
         anchor = self._anchor_weights(weights)
         trained = [number for number, weight in enumerate(weights) if weight.requires_grad]
         return distance([weights[n] for n in trained], [anchor[n] for n in trained])
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's, which it can load, with c beside it."""
+        """The inner optimizer's, which can load it, plus c."""
         return {**self.inner.state_dict(), "proximal_c": self.c}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Accepts the inner optimizer's as well; c then stays what it is."""
+        """Also accepts the inner optimizer's, which leaves c unchanged."""
         state = dict(state_dict)
         c = state.pop("proximal_c", self.c)
         pull_strength(0.0, c)  # c > 0
@@ -148,19 +148,19 @@ class Proximal(Optimizer):
                 pull_(list(compress(own, moving)), list(compress(fixed, moving)), strength)
 
     def _strengths(self) -> list[float]:
-        """lr/c of each group, now; refused before anything has moved if one is beyond 1."""
+        """Current lr/c of each group; raises before any weight changes if one exceeds 1."""
         try:
             return [pull_strength(float(group["lr"]), self.c) for group in self.param_groups]
         except KeyError:
             kind = type(self.inner).__name__
-            raise ValueError(f"{kind} has no learning rate 'lr' that lr/c could use") from None
+            raise ValueError(f"{kind} has no learning rate 'lr', which lr/c needs") from None
 
     def _weights(self) -> list[Tensor]:
         return [weight for group in self.param_groups for weight in group["params"]]
 
     def _anchor_weights(self, weights: list[Tensor]) -> list[Tensor]:
-        """The anchor now, checked whenever it or the weights are other tensors than before, or of
-        another dtype, or are frozen or thawed, or c becomes finite."""
+        """The current anchor, checked again if tensors were replaced, changed dtype, were frozen or
+        unfrozen, or c became finite."""
         anchor = anchors.read(self._anchor)
         pulls = [math.isfinite(self.c), *((w.requires_grad, w.dtype) for w in weights)]
         pulls += [getattr(fixed, "dtype", None) for fixed in anchor]
@@ -179,19 +179,19 @@ class Proximal(Optimizer):
         return {"inner": self.inner, "c": self.c, "_anchor": self._anchor}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Also makes the object: torch's own `__init__` would give it groups and state."""
+        """Also used as constructor: torch's `__init__` would create groups and state."""
         super().__setstate__(
             {**state, "defaults": state["inner"].defaults, "_checked": ([], [], [])}
         )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy whose anchor is the copy of the anchor: deep-copied with what holds both."""
+        """Deep copy whose anchor is the copied anchor, when both are copied together."""
         if isinstance(self._anchor, FunctionType):
             raise TypeError(
-                "cannot copy a Proximal whose anchor is a function: the copy would still be pulled "
-                "to the original's target; pass the module, or a method of what is copied"
+                "cannot copy a Proximal whose anchor is a function: the copy would be pulled to "
+                "the original target; pass the module, or a method of the copied object"
             )
-        twin = type(self).__new__(type(self))
-        memo[id(self)] = twin  # first: a method's owner may hold this optimizer
-        twin.__setstate__(copy.deepcopy(self.__getstate__(), memo))
-        return twin
+        duplicate = type(self).__new__(type(self))
+        memo[id(self)] = duplicate  # first: the owner of the anchor method may hold this optimizer
+        duplicate.__setstate__(copy.deepcopy(self.__getstate__(), memo))
+        return duplicate

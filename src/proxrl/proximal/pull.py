@@ -1,13 +1,13 @@
-"""The paper's line, alone.
+"""The paper's update, on its own.
 
     w  <-  (1 - alpha/c) w + (alpha/c) theta  -  alpha * grad h(w)        (Section 4; Algorithm 1)
            `-------------- pull_ ----------'     `-- any optimizer --'
 
 `w` are the online weights, `theta` the target's (the *anchor*), alpha the learning rate and c the
 paper's c-tilde, the one new hyper-parameter. c = inf is no pull at all: plain DQN. The gradient is
-taken at `w` *before* the pull; the pull is decoupled from the optimizer, which never sees it.
+taken at `w` *before* the pull; the pull is decoupled from the optimizer and its state.
 
-Because c has no intuitive unit there is a second way to say it, the *pull per sync*
+Because c has no intuitive unit, it can also be given as the *pull per sync*
 
     kappa = (alpha/c) * (updates between two target syncs)
 
@@ -41,12 +41,12 @@ def distance(weights: Sequence[Tensor], anchor: Sequence[Tensor]) -> float:
 
 
 def pull_strength(learning_rate: float, c: float) -> float:
-    """alpha/c, the share of the way back to the anchor that one update takes."""
+    """alpha/c, the fraction of the distance to the anchor covered by one update."""
     if not c > 0.0:
         raise ValueError(f"c must be positive (inf switches the pull off), got {c}")
     strength = learning_rate / c
     if not strength >= 0.0:
-        raise ValueError(f"the learning rate must not be negative, got {learning_rate}")
+        raise ValueError(f"the learning rate must be non-negative, got {learning_rate}")
     if strength > 1.0:
         raise ValueError(
             f"lr/c = {learning_rate:g}/{c:g} = {strength:g} would overshoot the anchor: "
@@ -60,11 +60,11 @@ def c_from_pull_per_sync(
 ) -> float:
     """The c that gives this kappa; kappa = 0 gives c = inf."""
     if not (pull_per_sync >= 0.0 and math.isfinite(pull_per_sync)):
-        raise ValueError(f"the pull per sync must be finite and not negative, got {pull_per_sync}")
+        raise ValueError(f"the pull per sync must be finite and non-negative, got {pull_per_sync}")
     if not learning_rate * updates_per_sync > 0.0:
         raise ValueError(
-            f"a learning rate of {learning_rate:g} and {updates_per_sync:g} updates per sync leave "
-            "open which c has this pull per sync: say c"
+            f"c is undefined for a learning rate of {learning_rate:g} and {updates_per_sync:g} "
+            "updates per sync: pass c instead of pull_per_sync"
         )
     if pull_per_sync == 0.0:
         return math.inf
@@ -72,9 +72,9 @@ def c_from_pull_per_sync(
 
 
 def not_both(c: float | None, pull_per_sync: float | None) -> None:
-    """Raise if c is said twice."""
+    """Raise if both are given."""
     if c is not None and pull_per_sync is not None:
-        raise ValueError(f"say c = {c} or pull_per_sync = {pull_per_sync}, not both")
+        raise ValueError(f"pass c = {c} or pull_per_sync = {pull_per_sync}, not both")
 
 
 def pull_per_sync(c: float, learning_rate: float, updates_per_sync: float) -> float:

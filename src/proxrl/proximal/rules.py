@@ -1,13 +1,13 @@
-"""What keeps the online weights w near the target's theta: the paper's pull and its alternatives.
+"""Proximal rules, which keep w near theta: the paper's pull and its alternatives.
 
-| rule       | what an update does                            | place in the paper      |
+| rule       | update                                         | place in the paper      |
 |------------|------------------------------------------------|-------------------------|
-| parameters | w <- w + (alpha/c)(theta - w), apart from Adam | Algorithm 1, line 11    |
+| parameters | w <- w + (alpha/c)(theta - w), outside Adam    | Algorithm 1, line 11    |
 | gradient   | grad h + (w - theta)/c, rescaled by Adam       | equation 6 as a loss    |
 | values     | h + (1/c) mean (Q(s, a; w) - Q(s, a; theta))^2 | appendix, "value space" |
 
-A rule is a class that acts where it needs to: on the loss, on the gradient, on the weights, at a
-sync. A rule of one's own needs nothing else: register it, or say `module:Rule`.
+A rule overrides the hooks it needs: on the loss, the gradient, the weights, or at a sync. To use a
+custom rule, register it or set `proximal.rule` to `module:Rule`.
 """
 
 import math
@@ -24,45 +24,45 @@ from proxrl.types import Batch, State
 
 
 class Rule:
-    """The places of an update where a rule may act; this one does nothing (plain DQN)."""
+    """The hooks of a rule; this one does nothing (plain DQN)."""
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
         self.c = config.c
 
     def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
-        """A term to add to the loss."""
+        """A term added to the loss."""
         return None
 
     def change_gradient(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
-        """After the backward pass, before the step."""
+        """Called after the backward pass, before the optimizer step."""
 
     def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
-        """With the gradient taken, before the optimizer's step of learning rate `rate`."""
+        """Called after `change_gradient`, before the optimizer step with learning rate `rate`."""
 
     def synced(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
-        """After the target network moved."""
+        """Called after the target network changed."""
 
     def state(self) -> State:
-        """What the next update depends on besides weights and config: tensors and plain values."""
+        """Tensors and plain values that updates depend on besides weights and config."""
         return {}
 
     def load(self, state: State) -> None:
-        """Continue where `state` was taken."""
+        """Restore `state`."""
 
 
 class Parameters(Rule):
-    """The paper's pull, decoupled from the optimizer's own step."""
+    """The paper's pull, decoupled from the optimizer step."""
 
     def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
         pull_(weights, anchor, pull_strength(rate, self.c))
 
 
 class Gradient(Rule):
-    """grad of (1/2c) ||w - theta||^2 added to that of the loss, so that Adam rescales both.
+    """Adds grad of (1/2c) ||w - theta||^2 to that of the loss, so that Adam rescales both.
 
-    A coefficient k on the squared distance is c = 1/(2k). The authors' nu is on half of it
-    (TensorFlow's l2_loss), so c = 1/nu: 0.005 is c = 200 (docs/fidelity.md, 30).
+    A coefficient k of the squared distance corresponds to c = 1/(2k). The authors' nu multiplies
+    half of it (TensorFlow's l2_loss), so c = 1/nu: 0.005 is c = 200 (docs/fidelity.md, 30).
     """
 
     @torch.no_grad()
@@ -76,10 +76,10 @@ class Gradient(Rule):
 
 
 class Values(Rule):
-    """(1/c) mean (Q(s, a; w) - Q(s, a; theta))^2, over the action taken or all of a state's.
+    """(1/c) mean (Q(s, a; w) - Q(s, a; theta))^2, over the action taken or all actions.
 
-    Q is the expected return for either head, so that c has the same unit; of noisy layers it is
-    the mean. Every state counts alike, also those of a prioritised batch.
+    Q is the expected return for either head, so that c has the same unit; noisy layers use their
+    mean. All states have the same weight, also in a prioritised batch.
     """
 
     def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
@@ -101,7 +101,7 @@ _rules: dict[str, Callable[[RunConfig], Rule]] = {
 
 
 def register_rule(name: str, rule: Callable[[RunConfig], Rule]) -> None:
-    """Make `rule(config) -> Rule` known as `proximal.rule`."""
+    """Register `rule(config) -> Rule` under a name for `proximal.rule`."""
     _rules[name] = rule
 
 
@@ -113,7 +113,7 @@ def make_rule(config: RunConfig) -> Rule:
     if ":" in name:
         kind = imported(name, "proximal.rule")
         if not (isinstance(kind, type) and issubclass(kind, Rule)):
-            raise UserError(f"proximal.rule {name} is no subclass of proxrl.proximal.rules.Rule")
+            raise UserError(f"proximal.rule {name} is not a subclass of proxrl.proximal.rules.Rule")
         return kind(config)
     known = ", ".join(_rules)
-    raise UserError(f"unknown proximal.rule {name}: choose from {known}, or say module:Rule")
+    raise UserError(f"unknown proximal.rule {name}: choose from {known}, or pass module:Rule")

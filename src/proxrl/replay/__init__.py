@@ -1,4 +1,4 @@
-"""Experience: an append-only log on disk, and minibatches of n-step transitions drawn from it."""
+"""Experience: an append-only log on disk, and minibatches of n-step transitions sampled from it."""
 
 from proxrl.replay.gather import Gather
 from proxrl.replay.log import ReplayLog, log_nbytes

@@ -12,7 +12,7 @@ from proxrl.types import Array, Batch
 
 
 class Gather:
-    """Makes the n-step transitions of a log, `batch_size` at a time, in buffers of its own."""
+    """Builds batches of `batch_size` n-step transitions from a log, in its own buffers."""
 
     def __init__(
         self, log: ReplayLog, batch_size: int, n: int, discount: float, device: torch.device
@@ -23,8 +23,8 @@ class Gather:
         self._window = np.arange(n)
         self._device = device
         self._frames = torch.from_numpy(log.frames).flatten(1)  # [slots, values]: shares memory
-        # Both states of every transition: as they are gathered, the stack outermost, and as
-        # convolutions like them, the stack innermost (channels last).
+        # Both states of every transition: gathered with the stack outermost, then with the stack
+        # innermost (channels last), as convolutions prefer.
         values, self._stack = self._frames.shape[1], log.spec.stack
         states = (2 * batch_size, values, self._stack)
         self._gathered = torch.empty((self._stack, *states[:2]), dtype=self._frames.dtype)
@@ -34,11 +34,11 @@ class Gather:
 
     @property
     def complete(self) -> int:
-        """Transitions below this number are complete; a running episode's newest n - 1 wait."""
+        """Transitions below this number are complete: all but a running episode's last n - 1."""
         return self.log.steps - min(len(self._window) - 1, self.log.running)
 
     def __call__(self, steps: Array) -> Batch:
-        """The transitions that begin at these steps; states are valid until the call after next."""
+        """The transitions starting at these steps; states are valid until the call after next."""
         windows = steps[:, None] + self._window  # [batch, n]
         frames, actions, rewards, ages, ends = self.log.records(windows)
         returns, discounts, spans = n_step(rewards, ends, self._discount)
@@ -69,8 +69,8 @@ class Gather:
 
 
 class _Buffer:
-    """States on their way to the device. On CUDA a copy goes on while the program runs ahead; there
-    are two buffers, and one is not filled again before its last copy has ended."""
+    """A staging buffer. On CUDA copies are asynchronous; there are two buffers, and one is refilled
+    only after its last copy has finished."""
 
     def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
         on_cuda = device.type == "cuda"
@@ -83,7 +83,7 @@ class _Buffer:
             self._copied.synchronize()
 
     def sent(self) -> torch.Tensor:
-        """The states on the device."""
+        """Copy the states to the device."""
         states = self.states.to(self._device, non_blocking=True)
         if self._copied is not None:
             self._copied.record()

@@ -1,17 +1,17 @@
 """The append-only log of frames and steps, memory-mapped, each frame stored once.
 
-Two rings in two files. *Frames* holds every observation, an episode's last one included. *Steps*
-holds one record per transition: where its state's newest frame is, the action, the reward, how it
-ended, and its age (steps since the episode began). Within an episode both run in parallel, so the
-state k steps later ends at `frame + k`, and frames older than `age` do not belong to it.
+Two ring buffers in two files. *Frames* holds every observation, including the last of an episode.
+*Steps* holds one record per transition: the newest frame of its state, the action, the reward, how
+it ended, and its age (steps since the episode began). Within an episode both advance in step: the
+state k steps later ends at `frame + k`, and frames older than `age` belong to another episode.
 
-Numbers are absolute and only grow; a slot is number % ring size. Alive is the newest `capacity`
-steps, fewer if their frames would not fit (very short episodes). A checkpoint of the log is a few
-integers: the rings have room for RESERVE checkpoint intervals beyond what is alive, so that what
-the newest two checkpoints refer to is intact even while the next one is being written; what a
-killed process wrote after its last checkpoint is written again, the same.
+Numbers are absolute and only increase; a slot is number % ring size. The newest `capacity` steps
+are alive, fewer if their frames do not fit (very short episodes). A checkpoint of the log is a few
+integers: the rings have room for RESERVE checkpoint intervals beyond what is alive, so that the
+data of the newest two checkpoints is intact even while the next one is being written. What a killed
+process wrote after its last checkpoint is rewritten identically.
 
-The files are allocated in full before the first step: a sparse map on a full disk would end in
+The files are allocated in full before the first step: a sparse map on a full disk would raise
 SIGBUS.
 """
 
@@ -31,18 +31,18 @@ STEP = np.dtype(
     [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
 )
 FRAMES, STEPS = "frames.bin", "steps.bin"
-MAX_STACK = 255  # an age is kept in one byte
+MAX_STACK = 255  # an age is stored in one byte
 
 
 class LogState(TypedDict):
-    """All that a checkpoint keeps of the log."""
+    """What a checkpoint stores of the log."""
 
     frames: int  # written so far
     steps: int  # written so far
     oldest: int  # first step alive
     age: int  # of the newest frame
-    ended: bool  # the newest frame was an episode's last
-    first_frame: int  # the earliest that anything alive refers to
+    ended: bool  # the newest frame is the last of its episode
+    first_frame: int  # the earliest that is still needed
 
 
 NEW = LogState(frames=0, steps=0, oldest=0, age=0, ended=True, first_frame=0)
@@ -51,23 +51,23 @@ NEW = LogState(frames=0, steps=0, oldest=0, age=0, ended=True, first_frame=0)
 def ring_sizes(spec: ObservationSpec, capacity: int, checkpoint_steps: int) -> tuple[int, int, int]:
     """(frames alive, frame ring, step ring).
 
-    Last observations need room beside one frame per step: 1% more, or what 16 MB can hold if that
-    is more, so that only images with episodes under 100 steps ever keep fewer than `capacity`.
+    Last observations need extra room besides one frame per step: 1%, or 16 MB if that is more, so
+    that only image environments with episodes under 100 steps keep fewer than `capacity`.
     """
     spare = min(capacity, max(capacity // 100, (1 << 24) // spec.nbytes))
     alive = capacity + spare + spec.stack
-    beyond = RESERVE * (checkpoint_steps + checkpoint_steps // 16 + 2)  # last observations again
+    beyond = RESERVE * (checkpoint_steps + checkpoint_steps // 16 + 2)  # incl. last observations
     return alive, alive + beyond, capacity + beyond
 
 
 def log_nbytes(spec: ObservationSpec, capacity: int, checkpoint_steps: int) -> int:
-    """Bytes on disk, and in memory when all of it is in use."""
+    """Bytes on disk, and in memory when fully used."""
     _, frames, steps = ring_sizes(spec, capacity, checkpoint_steps)
     return (frames + 1) * spec.nbytes + steps * STEP.itemsize
 
 
 def is_whole(folder: Path, spec: ObservationSpec, capacity: int, checkpoint_steps: int) -> bool:
-    """Are the files of a log with these rings there, in full?"""
+    """Whether both files of such a log exist with their full size."""
     _, frames, steps = ring_sizes(spec, capacity, checkpoint_steps)
     sizes = {FRAMES: (frames + 1) * spec.nbytes, STEPS: steps * STEP.itemsize}
     return all(
@@ -77,7 +77,7 @@ def is_whole(folder: Path, spec: ObservationSpec, capacity: int, checkpoint_step
 
 
 class ReplayLog:
-    """The log in a folder: a new one, or with `reopen` the one that is there, to be loaded."""
+    """The log in a folder: a new one, or with `reopen` the existing one, to be loaded."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class ReplayLog:
         self.spec = spec
         self.capacity = capacity
         self._alive_frames, frames, steps = ring_sizes(spec, capacity, checkpoint_steps)
-        self.zero_slot = frames  # one more frame, never written: what lies before an episode
+        self.zero_slot = frames  # an extra frame of zeros, for padding at episode start
         folder.mkdir(parents=True, exist_ok=True)
         make = not reopen
         frames_shape = (frames + 1, *spec.shape)
@@ -98,8 +98,8 @@ class ReplayLog:
             _allocate(folder / FRAMES, frames_shape, np.dtype(spec.dtype), make),
             _allocate(folder / STEPS, (steps,), STEP, make),
         ]
-        self.frames: Array = _mapped(folder / FRAMES, frames_shape, np.dtype(spec.dtype))
-        self._records = records = _mapped(folder / STEPS, (steps,), STEP)
+        self.frames: Array = _map(folder / FRAMES, frames_shape, np.dtype(spec.dtype))
+        self._records = records = _map(folder / STEPS, (steps,), STEP)
         self._ring = (frames, steps)
         self._frame, self._age = records["frame"], records["age"]
         self._action, self._reward, self._end = records["action"], records["reward"], records["end"]
@@ -109,13 +109,13 @@ class ReplayLog:
     # ------------------------------------------------------------------------------------ writing
 
     def begin(self, observation: Array) -> None:
-        """An episode's first observation."""
+        """Start an episode with its first observation."""
         assert self._state["ended"], "the last episode has not ended"
         self._state["age"], self._state["ended"] = 0, False
         self._append_frame(observation)
 
     def add(self, action: int, reward: float, end: End, observation: Array) -> None:
-        """One step: the action taken at the newest frame, and what came of it."""
+        """Append a step: the action taken at the newest frame, and its result."""
         state = self._state
         assert not state["ended"], "begin an episode first"
         slot = state["steps"] % self._ring[1]
@@ -137,7 +137,7 @@ class ReplayLog:
         self._state["frames"] = number + 1
 
     def _forget(self) -> None:
-        """Advance the oldest step alive past what no longer fits."""
+        """Advance `oldest` past the steps that no longer fit."""
         state = self._state
         oldest = max(state["oldest"], state["steps"] - self.capacity)
         while self._first_frame_of(oldest) < state["frames"] - self._alive_frames:
@@ -150,7 +150,7 @@ class ReplayLog:
         return max(0, int(self._frame[step % self._ring[1]]) - (self.spec.stack - 1))
 
     def cut(self) -> None:
-        """Give up the running episode where it stands: its newest step becomes a truncation."""
+        """End the running episode: its newest step becomes a truncation."""
         state = self._state
         if not state["ended"] and state["age"] > 0:
             self._end[(state["steps"] - 1) % self._ring[1]] = End.TRUNCATED
@@ -160,29 +160,29 @@ class ReplayLog:
 
     @property
     def steps(self) -> int:
-        """Steps written so far: the next one's number."""
+        """Steps written so far, and the number of the next one."""
         return self._state["steps"]
 
     @property
     def oldest(self) -> int:
-        """Number of the first step alive."""
+        """Number of the oldest step alive."""
         return self._state["oldest"]
 
     @property
     def running(self) -> int:
-        """Steps of the episode that is still going on (at most 255 are counted)."""
+        """Steps of the running episode (counted up to 255)."""
         return 0 if self._state["ended"] else self._state["age"]
 
     def records(self, steps: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """(frame, action, reward, age, end) of these steps, any shape."""
+        """(frame, action, reward, age, end) of these steps, of any shape."""
         found = self._records[steps % self._ring[1]]
         return found["frame"], found["action"], found["reward"], found["age"], found["end"]
 
     def stack_slots(self, frames: Array, ages: Array) -> Array:
-        """Slots of the states that end at these frames, [stack, states], oldest first."""
+        """Slots of the states ending at these frames, [stack, states], oldest first."""
         if self.spec.stack == 1:
-            alone: Array = (frames % self._ring[0])[None]
-            return alone
+            single: Array = (frames % self._ring[0])[None]
+            return single
         back = np.arange(self.spec.stack - 1, -1, -1)[:, None]
         slots = (frames - back) % self._ring[0]
         return np.where(back <= ages, slots, self.zero_slot)
@@ -207,16 +207,16 @@ class ReplayLog:
         self.protect(state)
 
     def protect(self, state: Mapping[str, Any]) -> None:
-        """Never overwrite what this checkpoint, or a later one, refers to."""
+        """Do not overwrite frames that this checkpoint or a later one needs."""
         self._protected = state["first_frame"]
 
     @property
     def full(self) -> bool:
-        """The next step might overwrite a protected frame: a checkpoint is due early."""
+        """Whether the next step might overwrite a protected frame, so that a checkpoint is due."""
         return self._state["frames"] + 2 > self._protected + self._ring[0]
 
     def sync(self) -> None:
-        """Force what was written to the disk; safe from another thread, which it does not hold."""
+        """Flush to disk; safe to call from another thread, without blocking this one."""
         for file in self._files:
             os.fsync(file)
 
@@ -227,10 +227,10 @@ class ReplayLog:
 
 
 def _allocate(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]", make: bool) -> int:
-    """A file descriptor of the file, its whole size reserved on disk."""
+    """Open the file with its full size reserved on disk; the file descriptor."""
     size = int(np.prod(shape)) * dtype.itemsize
     if not make and (not path.exists() or path.stat().st_size != size):
-        raise UserError(f"{path} is missing or has another size: the replay cannot be continued")
+        raise UserError(f"{path} is missing or has the wrong size: cannot resume from this replay")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     if make:
         os.ftruncate(descriptor, 0)
@@ -238,6 +238,6 @@ def _allocate(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]", make: 
     return descriptor
 
 
-def _mapped(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
-    """A plain array on the file (an ndarray indexes faster than its memmap subclass)."""
+def _map(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
+    """The file as a plain ndarray (indexing is faster than with memmap)."""
     return np.asarray(np.memmap(path, dtype=dtype, mode="r+", shape=shape))

@@ -1,6 +1,6 @@
-"""n-step returns, computed when sampling, so that there is no window to save.
+"""n-step returns, computed when sampling, so that there is no n-step buffer to save.
 
-A transition from step t spans k steps, k = n or fewer where its episode ends:
+A transition from step t spans k steps, k = n or fewer at the end of its episode:
 
     return   = sum_{j<k} gamma^j r_{t+j}
     discount = gamma^k, or 0 if step t+k-1 terminated (a truncated episode still bootstraps)
@@ -12,20 +12,20 @@ import numpy as np
 
 from proxrl.types import Array, End
 
-NO, TERMINATED = int(End.NO), int(End.TERMINATED)  # NumPy compares plain integers much faster
+NO, TERMINATED = int(End.NO), int(End.TERMINATED)  # comparing plain integers is much faster
 
 
 def n_step(rewards: Array, ends: Array, discount: float) -> tuple[Array, Array, Array]:
     """(returns, discounts, spans) [batch] of windows [batch, n] that start at the sampled steps.
 
-    What stands in a window after its first end belongs to other episodes and is ignored.
+    Entries after the first end in a window belong to other episodes and are ignored.
     """
     batch, n = rewards.shape
     powers = _powers(discount, n)
-    if n == 1:  # the same, in a quarter of the time
+    if n == 1:  # equivalent and four times faster
         ended = ends[:, 0] == TERMINATED
         return rewards[:, 0], np.where(ended, np.float32(0), powers[1]), np.ones(batch, np.int64)
-    counts = np.ones((batch, n), dtype=bool)  # a step counts if no step before it ended
+    counts = np.ones((batch, n), dtype=bool)  # whether no earlier step ended
     np.logical_and.accumulate(ends[:, :-1] == NO, axis=1, out=counts[:, 1:])
     spans = counts.sum(axis=1)  # k
     returns = np.where(counts, rewards * powers[:n], np.float32(0)).sum(axis=1)

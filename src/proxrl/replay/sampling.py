@@ -1,12 +1,12 @@
-"""Which transitions make a minibatch: any alike, or the surprising ones more often.
+"""Samplers: uniform and prioritised replay.
 
-Prioritised replay (Schaul et al. 2016), in proportion, as Dopamine's Rainbow:
+Prioritised replay (Schaul et al. 2016), the proportional variant, as in Dopamine's Rainbow:
 
     P(i) = p_i^alpha / sum_k p_k^alpha,      weight_i = P(i)^-beta / max_batch P^-beta
 
 A new transition gets the largest priority seen so far.
 
-A sampler of one's own is a `Replay`: register it, and say its name as `replay.sampling`.
+A custom sampler implements `Replay`: register it, and set `replay.sampling` to its name.
 """
 
 from collections.abc import Callable
@@ -21,24 +21,24 @@ from proxrl.replay.gather import Gather
 from proxrl.replay.sumtree import SumTree
 from proxrl.types import Array, Batch, Saveable, State
 
-SMALLEST = 1e-10  # added to every priority, so that none is forgotten
+SMALLEST = 1e-10  # added to every priority, so that none is 0
 
 
 class Replay(Saveable, Protocol):
-    """What the training loop asks of a sampler; its state is what the log does not hold."""
+    """The interface of a sampler; its state is what the log does not store."""
 
     def __len__(self) -> int:
-        """Complete transitions alive: those that can be drawn."""
+        """Number of transitions that can be sampled: complete and alive."""
 
     def sample(self) -> Batch:
-        """A batch whose states are valid until the next one is drawn."""
+        """A batch whose states are valid until the next call."""
 
     def update(self, indices: Array, priorities: torch.Tensor) -> None:
-        """What the learner found of a batch's transitions."""
+        """Update the priorities of sampled transitions."""
 
 
 class UniformReplay:
-    """Every complete transition alive is equally likely, drawn with replacement."""
+    """Samples complete transitions uniformly, with replacement."""
 
     def __init__(self, gather: Gather, generator: np.random.Generator) -> None:
         self._gather = gather
@@ -52,7 +52,7 @@ class UniformReplay:
         return self._gather(self._generator.integers(oldest, end, self._gather.batch_size))
 
     def update(self, indices: Array, priorities: torch.Tensor) -> None:
-        """Nothing: all stay alike."""
+        """Does nothing."""
 
     def state(self) -> State:
         return {}
@@ -62,7 +62,7 @@ class UniformReplay:
 
 
 class PrioritisedReplay:
-    """Complete transitions alive in proportion to a power of their priority, stratified."""
+    """Samples complete transitions in proportion to a power of their priority, stratified."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class PrioritisedReplay:
         self._gather = gather
         self._generator = generator
         self._alpha, self._beta = priority_exponent, importance_exponent
-        self._tree = SumTree(gather.log.capacity)  # the leaf of a step is its number % capacity
-        self._largest = 1.0  # leaf seen
-        self._known = 0  # transitions below this number have had their first priority
-        self._forgotten = 0  # steps below this number have lost theirs
+        self._tree = SumTree(gather.log.capacity)  # leaf index: step number % capacity
+        self._largest = 1.0  # largest leaf seen
+        self._known = 0  # transitions below this number have a priority
+        self._forgotten = 0  # leaves of steps below this number are cleared
 
     def __len__(self) -> int:
         return max(0, self._gather.complete - self._gather.log.oldest)
@@ -97,15 +97,15 @@ class PrioritisedReplay:
     def update(self, indices: Array, priorities: torch.Tensor) -> None:
         raw = priorities.detach().cpu().numpy().astype(np.float64)
         leaves = (raw + SMALLEST) ** self._alpha
-        leaves[~np.isfinite(leaves)] = self._largest  # of a loss that is about to stop the run
+        leaves[~np.isfinite(leaves)] = self._largest  # non-finite loss: the run is about to stop
         self._tree.set(indices % self._gather.log.capacity, leaves)
         self._largest = max(self._largest, float(leaves.max()))
 
     def _catch_up(self) -> None:
-        """Bring the leaves up to what happened in the log since the last draw.
+        """Update the leaves for changes of the log since the last draw.
 
-        Transitions that became complete enter at the largest priority seen; the leaves of steps
-        not complete yet, and of steps that died before their leaf was taken over, become zero.
+        Newly completed transitions get the largest priority seen; leaves of incomplete steps, and
+        of steps that expired before their leaf was reused, are set to zero.
         """
         log, complete = self._gather.log, self._gather.complete
         new = np.arange(max(self._known, log.oldest), complete)
@@ -119,7 +119,7 @@ class PrioritisedReplay:
         self._known, self._forgotten = complete, log.oldest
 
     def state(self) -> State:
-        """Leaves as they are: what is caught up with later follows from the log."""
+        """The current leaves; later updates follow from the log."""
         return {
             "priorities": self._tree.leaves.copy(),
             "largest_priority": self._largest,
@@ -149,7 +149,7 @@ _samplers: dict[str, Sampler] = {"uniform": _uniform, "prioritised": _prioritise
 
 
 def register_sampler(name: str, sampler: Sampler) -> None:
-    """Make `sampler(gather, generator, config.replay)` known as `replay.sampling`."""
+    """Register `sampler(gather, generator, config.replay)` under a name for `replay.sampling`."""
     _samplers[name] = sampler
 
 

@@ -1,9 +1,9 @@
-"""A sum tree of float64 weights, drawn from and changed a whole batch at a time.
+"""A sum tree of float64 weights with batched sampling and updates.
 
 Each inner node is the sum of FANOUT children, so that a million leaves are three levels deep and a
 level costs one NumPy operation on [batch, FANOUT], with no Python loop over the batch. Sums are
-always taken anew from the children, never adjusted by differences: equal leaves give an equal tree,
-and only leaves need saving.
+always recomputed from the children, never adjusted by differences: equal leaves give an equal tree,
+and only leaves need to be saved.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ FANOUT = 100
 
 
 class SumTree:
-    """`leaves` weights, all zero at first."""
+    """A tree of `leaves` weights, initially zero."""
 
     def __init__(self, leaves: int) -> None:
         self._size = leaves
@@ -28,7 +28,7 @@ class SumTree:
 
     @property
     def leaves(self) -> Array:
-        """Every weight, [leaves]: a view."""
+        """All weights, [leaves]: a view."""
         leaves: Array = self._levels[0].reshape(-1)[: self._size]
         return leaves
 
@@ -37,15 +37,15 @@ class SumTree:
         return float(_sums(self._levels[-1])[0])
 
     def set(self, leaves: Array, weights: Array) -> None:
-        """Give these leaves these weights (the last one counts where a leaf is named twice)."""
+        """Set the weights of these leaves (the last value wins for duplicates)."""
         self._levels[0].reshape(-1)[leaves] = weights
         nodes = leaves
         for children, parents in zip(self._levels, self._levels[1:], strict=False):
-            nodes = nodes // FANOUT  # some twice: summing again costs less than finding out
+            nodes = nodes // FANOUT  # duplicates are cheaper to sum again than to remove
             parents.reshape(-1)[nodes] = _sums(children[nodes])
 
     def load(self, weights: Array) -> None:
-        """All leaves at once."""
+        """Set all leaves."""
         self.leaves[:] = weights
         for children, parents in zip(self._levels, self._levels[1:], strict=False):
             parents.reshape(-1)[: len(children)] = _sums(children)
@@ -57,8 +57,8 @@ class SumTree:
         rows = np.arange(count)
         for children in reversed(self._levels):
             sums = children[nodes].cumsum(axis=1)  # [count, FANOUT]
-            # Rounding may carry what is left up to the node's own sum: stay below it, where the
-            # first child whose running sum is larger always has a weight above zero.
+            # Rounding may raise `left` to the sum of the node: keep it below, so that the first
+            # child whose running sum is larger always has a positive weight.
             left = np.minimum(left, np.nextafter(sums[:, -1], 0.0))
             chosen = np.count_nonzero(sums <= left[:, None], axis=1)
             before = np.where(chosen > 0, sums[rows, chosen - 1], 0.0)
@@ -68,6 +68,6 @@ class SumTree:
 
 
 def _sums(nodes: Array) -> Array:
-    """Sums of children, added in the order in which `draw` adds them."""
+    """Sums of children, in the same summation order as in `draw`."""
     sums: Array = nodes.cumsum(axis=1)[:, -1]
     return sums

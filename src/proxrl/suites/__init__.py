@@ -1,6 +1,6 @@
-"""What is known of each family of environments, as data in one file each.
+"""Suites: families of environments as data, one file each.
 
-`suite_of(env)` finds the suite of an id. A package of your own adds one: docs/suites.md.
+`suite_of(env)` finds the suite of an id. Packages can add suites: docs/suites.md.
 """
 
 from proxrl.suites.registry import ANY, BUILT_IN, all_suites, register_suite, suite_named, suite_of

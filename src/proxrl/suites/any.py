@@ -1,15 +1,15 @@
-"""Any other Gymnasium environment with discrete actions: settings by what it observes.
+"""Any other Gymnasium environment with discrete actions: settings by observation.
 
 | observation                      | settings                                                    |
 |----------------------------------|-------------------------------------------------------------|
-| image, 36 x 36 or more           | the Nature network, Atari's learning rate, a smaller replay |
+| image, at least 36 x 36          | the Nature network, Atari's learning rate, a smaller replay |
 | image, 3 x 3 to 35 x 35          | MinAtar's, without its sticky actions                       |
-| vector (and all that is flattened) | two dense layers                                          |
+| vector (or flattened)            | two dense layers                                            |
 
-Rewards of unknown size: the loss is Huber, rewards are not clipped, Rainbow's support is wide.
-Episodes are truncated after 27,000 steps, so that evaluations end also where an environment sets
-no limit. As elsewhere c gives the paper's pull per sync: 1 for DQN Pro, 2.5 for Rainbow Pro (0.25
-for small images, as on MinAtar).
+The scale of rewards is unknown: the loss is Huber, rewards are not clipped, Rainbow's support is
+wide. Episodes are truncated after 27,000 steps, so that evaluations end even if an environment has
+no limit. As in the other suites, c gives the paper's pull per sync: 1 for DQN Pro, 2.5 for Rainbow
+Pro (0.25 for small images, as on MinAtar).
 """
 
 from dataclasses import replace
@@ -30,7 +30,7 @@ from proxrl.config import (
 from proxrl.plugins import imported
 from proxrl.suites.suite import Suite, agents
 
-if TYPE_CHECKING:  # it imports NumPy
+if TYPE_CHECKING:  # imports NumPy
     from proxrl.types import ObservationSpec
 
 SMALL_SIDE = 3  # pixels: the smallest image for one 3 x 3 convolution
@@ -104,13 +104,13 @@ COLUMNS = (VECTOR, SMALL_IMAGE, LARGE_IMAGE)
 
 
 def for_observation(spec: "ObservationSpec") -> Suite:
-    """The settings for what an environment observes."""
+    """The settings for an observation."""
     side = min(spec.shape[:2]) if spec.is_image else 0
     return VECTOR if side < SMALL_SIDE else SMALL_IMAGE if side < LARGE_SIDE else LARGE_IMAGE
 
 
 @cache
 def observation_of(env: str) -> "ObservationSpec":
-    """Make the environment to see what it observes; a `UserError` if that cannot be."""
-    observed: ObservationSpec = imported("proxrl.envs.make:observation_of", "suite")(env)
-    return observed
+    """Make the environment to get its observation spec, or raise `UserError`."""
+    spec: ObservationSpec = imported("proxrl.envs.make:observation_of", "suite")(env)
+    return spec

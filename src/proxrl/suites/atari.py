@@ -1,7 +1,7 @@
 """Atari 2600 through the Arcade Learning Environment: the paper's suite.
 
-The base config is the paper's Table 1; Rainbow is Dopamine's. c is the paper's. The agents called
-`-authors` are what the authors' published code does where it differs.
+The base config is the paper's Table 1; Rainbow is Dopamine's. c is the paper's. The `-authors`
+agents follow the authors' published code where it differs.
 """
 
 from proxrl.config import (
@@ -55,7 +55,7 @@ AGENTS = agents(RAINBOW, dqn_c=0.2, rainbow_c=0.05)
 
 # The authors' published code (amazon-research/fast-rl-with-slow-updates) where it differs from the
 # paper's text. Its Rainbow is configs/rainbow_our_first_paper.gin; DQN has no such file, so only
-# what the code fixes (docs/fidelity.md, A).
+# what the code hard-codes is changed (docs/fidelity.md, A).
 _AUTHORS = {
     "protocol.time_limit_terminal": True,
     "evaluation.period_steps": 250_000,

@@ -1,7 +1,7 @@
-"""Classic control with discrete actions, and LunarLander: vectors of a few numbers, fast episodes.
+"""Classic control with discrete actions, and LunarLander: small vectors, fast episodes.
 
-The settings were chosen on CartPole. c is chosen so that the pull per sync kappa is the paper's
-when its period counts agent steps: 1 for DQN Pro, 2.5 for Rainbow Pro.
+The settings were tuned on CartPole. c is chosen so that the pull per sync kappa is the paper's if
+its period counts agent steps: 1 for DQN Pro, 2.5 for Rainbow Pro.
 """
 
 from proxrl.config import (

@@ -1,8 +1,8 @@
 """MinAtar (Young & Tian 2019): five small games, no human scores.
 
-The base config follows Dopamine's MinAtar settings (Ceron & Castro 2021), Rainbow's support apart
-(docs/fidelity.md, 23). c is chosen so that the pull per sync kappa of DQN Pro is the paper's when
-its period counts agent steps, 1. The paper's 2.5 for Rainbow Pro is too strong here: kappa is 0.25
+The base config follows Dopamine's MinAtar settings (Ceron & Castro 2021), except Rainbow's support
+(docs/fidelity.md, 23). c is chosen so that the pull per sync kappa of DQN Pro is the paper's if its
+period counts agent steps, 1. The paper's 2.5 for Rainbow Pro is too strong here: kappa is 0.25
 (docs/fidelity.md, 10).
 """
 
@@ -24,7 +24,7 @@ BASE = RunConfig(
     agent="dqn",
     env="MinAtar/Breakout-v1",
     steps=1_000_000,
-    threads=1,  # too small to share
+    threads=1,  # too small to parallelize
     protocol=ProtocolConfig(sticky_actions=0.1, max_episode_steps=5_000),
     network=NetworkConfig(kind="minatar", hidden=(128,)),
     replay=ReplayConfig(capacity=100_000, warmup_steps=1_000, batch_size=32),

@@ -1,7 +1,7 @@
-"""Presets: the agents by name, each a configuration of the one learner.
+"""Presets: named configurations of the learner.
 
 A preset is an agent in a suite (atari, minatar, classic, ...; docs/suites.md). Within a suite an
-agent and its `-pro` twin differ in one value: `proximal.c`.
+agent and its `-pro` version differ only in `proximal.c`.
 """
 
 from dataclasses import replace
@@ -15,13 +15,13 @@ from proxrl.suites.suite import AGENTS, Suite
 
 __all__ = ["AGENTS", "describe", "make", "make_like", "of_suite"]
 
-MOST_NAMED = 4  # changed settings in one line
+MOST_NAMED = 4  # changed settings named in `describe`
 
 
 def make(agent: str, env: str, overrides: dict[str, Any] | None = None, **top: Any) -> RunConfig:
-    """The preset of this agent that fits this environment.
+    """The preset of this agent for this environment.
 
-    An environment that no suite matches is made once, to choose settings by its observation.
+    An environment without a suite is made once, to choose settings by its observation.
 
     >>> make("dqn-pro", "CartPole-v1", {"proximal.c": 0.5}, seed=3)
     """
@@ -30,8 +30,8 @@ def make(agent: str, env: str, overrides: dict[str, Any] | None = None, **top: A
 
 
 def make_like(config: RunConfig) -> RunConfig:
-    """The preset that a config came from, without making its environment: where settings depend
-    on the observation, the network tells."""
+    """The preset that a config is based on, without making its environment: settings that depend
+    on the observation are inferred from the network."""
     _require_agent(config.agent)
     suite = suite_of(config.env)
     if suite is ANY:
@@ -41,7 +41,7 @@ def make_like(config: RunConfig) -> RunConfig:
 
 
 def describe(config: RunConfig) -> str:
-    """One line: whose settings these are, and what was changed; empty for no preset's."""
+    """One line: the preset and the changed settings; empty if there is no preset."""
     if config.agent not in AGENTS:
         return ""
     suite = _settings_for(config.env)

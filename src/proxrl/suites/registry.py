@@ -1,7 +1,7 @@
-"""From an id to its suite: the built-in ones, those of installed packages, and any other.
+"""Find the suite of an id: built-in, from an installed package, or `ANY`.
 
-A package registers a suite by an entry point of the group `proxrl.suites`. Entry points are loaded
-only for ids that no built-in suite matches, and one that cannot be loaded never stops a command.
+A package registers a suite by an entry point in the group `proxrl.suites`. Entry points are loaded
+only for ids that no built-in suite matches; one that fails to load is reported and ignored.
 """
 
 import sys
@@ -16,13 +16,13 @@ from proxrl.suites.suite import Suite, checked
 
 GROUP = "proxrl.suites"
 BUILT_IN = (ATARI, MINATAR, CLASSIC)
-ANY = other.VECTOR  # stands for all environments that no suite matches
+ANY = other.VECTOR  # for all environments that no suite matches
 
 _registered: dict[str, Suite] = {}
 
 
 def suite_of(env: str) -> Suite:
-    """The suite of this id; `ANY` if none matches. Makes no environment."""
+    """The suite of this id; `ANY` if none matches. Does not make the environment."""
     for suite in (*BUILT_IN, *_registered.values()):
         if suite.matches(env):
             return suite
@@ -30,13 +30,13 @@ def suite_of(env: str) -> Suite:
     for suite in suites:
         if suite.matches(env):
             return suite
-    for line in failures:  # one of these may have been meant
+    for line in failures:  # may be the suite of this id
         _warn_once(line)
     return ANY
 
 
 def all_suites() -> tuple[Suite, ...]:
-    """Every suite but `ANY`, built-in ones first."""
+    """All suites except `ANY`, built-in ones first."""
     suites, failures = _installed()
     for line in failures:
         _warn_once(line)
@@ -44,7 +44,7 @@ def all_suites() -> tuple[Suite, ...]:
 
 
 def suite_named(name: str) -> Suite:
-    """By name; a `UserError` if there is none."""
+    """The suite with this name, or `UserError`."""
     for suite in (*BUILT_IN, ANY, *_registered.values()):
         if suite.name == name:
             return suite
@@ -56,9 +56,9 @@ def suite_named(name: str) -> Suite:
 
 
 def register_suite(suite: Suite) -> None:
-    """Make a suite known to this process, in place of one that was registered by the same name.
+    """Register a suite in this process, replacing one registered under the same name.
 
-    Studies train in processes of their own: a suite for those needs an entry point.
+    Studies train in separate processes, so their suites need an entry point.
     """
     _require_free(checked(suite))
     _registered[suite.name] = suite
@@ -66,13 +66,13 @@ def register_suite(suite: Suite) -> None:
 
 def _require_free(suite: Suite) -> None:
     if suite.name in {one.name for one in (*BUILT_IN, ANY)}:
-        raise UserError(f"suite {suite.name}: proxrl has a suite of this name; choose another")
+        raise UserError(f"suite {suite.name}: the name is taken by a built-in suite")
 
 
 @cache
 def _installed() -> tuple[list[Suite], list[str]]:
-    """Suites of installed packages, and one line for each that cannot be loaded."""
-    from importlib import metadata  # a third of the time that `proxrl --help` takes
+    """Suites of installed packages, and an error message for each that fails to load."""
+    from importlib import metadata  # slow: a third of the time of `proxrl --help`
 
     suites: dict[str, Suite] = {}
     failures = []
@@ -80,8 +80,8 @@ def _installed() -> tuple[list[Suite], list[str]]:
         try:
             suite = checked(entry.load())
             _require_free(suite)
-            suites.setdefault(suite.name, suite)  # a package that is found twice
-        except Exception as error:  # whatever another package's import raises
+            suites.setdefault(suite.name, suite)  # the same package may be found twice
+        except Exception as error:  # third-party imports may raise anything
             why = str(error).splitlines()[0] if str(error) else ""
             kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
             failures.append(f"ignoring entry point {entry.name} = {entry.value}: {kind}{why}")

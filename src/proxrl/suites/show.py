@@ -1,4 +1,4 @@
-"""`proxrl presets`: the suites and where their presets differ, as tables."""
+"""`proxrl presets`: tables of the suites and their presets."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ NAME_WIDTH, VALUE_WIDTH = 31, 14  # characters of a column, with its border
 
 
 def show_presets(console: Console | None = None) -> None:
-    """Which ids a suite matches, what it changes, and where agents differ."""
+    """Print the ids and settings of each suite, and the differences between agents."""
     console = console or Console()
     suites = (*all_suites(), *other.COLUMNS)
     columns = [_column(suite) for suite in suites]
@@ -43,7 +43,7 @@ def show_presets(console: Console | None = None) -> None:
             console.print(table)
 
     show(
-        "presets: X and X-pro differ in proximal.c alone",
+        "presets: X and X-pro differ only in proximal.c",
         "preset",
         {agent: [_c(column, agent) for column in columns] for agent in AGENTS},
     )
@@ -55,7 +55,7 @@ def show_presets(console: Console | None = None) -> None:
         differ = [
             path for path in paths if any(one[agent][path] != one[base][path] for one in both)
         ]
-        show(f"{agent}: where it differs from {base}", "setting", _rows(columns, agent, differ))
+        show(f"{agent}: differences from {base}", "setting", _rows(columns, agent, differ))
     for suite in all_suites():
         console.print(
             f"{suite.shown_ids}: suite {suite.name}, e.g. {suite.base.env}", highlight=False
@@ -70,7 +70,7 @@ def _column(suite: Suite) -> Column:
 
 def _rows(columns: list[Column], agent: str, paths: list[str]) -> dict[str, list[str]]:
     return {
-        path: [_shown(column[agent][path]) if agent in column else NOTHING for column in columns]
+        path: [_format(column[agent][path]) if agent in column else NOTHING for column in columns]
         for path in paths
     }
 
@@ -79,7 +79,7 @@ def _c(column: Column, agent: str) -> str:
     return f"c = {column[agent]['proximal.c']:g}" if agent in column else NOTHING
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)

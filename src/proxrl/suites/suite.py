@@ -1,7 +1,7 @@
-"""A suite: what proxrl knows of a family of environments, as data.
+"""A suite: a family of environments as data.
 
-Reading a suite imports neither torch nor Gymnasium nor the environments: what makes one is named
-(`make`, `provider`) and imported when it is needed.
+A suite imports neither torch nor Gymnasium nor the environments: `make` and `provider` are names
+that are imported on first use.
 """
 
 import math
@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple
 from proxrl.config import RunConfig, validated
 from proxrl.errors import UserError
 
-Settings = Mapping[str, Any]  # dotted setting -> value: what differs from a base config
+Settings = Mapping[str, Any]  # dotted setting -> value, overrides of a base config
 
-# Dopamine's Rainbow: categorical, prioritised, 3-step. Its other parts are switches.
+# Dopamine's Rainbow: categorical, prioritised, 3-step.
 _THREE_PARTS = {"head.kind": "categorical", "replay.sampling": "prioritised", "replay.n_step": 3}
 
-# All six parts of Hessel et al. (2018); noisy layers explore in place of epsilon.
+# The other parts of Hessel et al. (2018); noisy layers replace epsilon-greedy exploration.
 _OTHER_PARTS = {
     "learner.double": True,
     "network.dueling": True,
@@ -33,14 +33,14 @@ class Score(NamedTuple):
     """Reference scores of a game."""
 
     random: float
-    human: float = math.nan  # not known
+    human: float = math.nan  # unknown
 
 
 def agents(rainbow: Settings, dqn_c: float, rainbow_c: float) -> dict[str, Settings]:
-    """What each agent changes in a suite's base config, which is DQN's.
+    """Overrides of each agent for a suite's base config, which is DQN's.
 
-    `rainbow`: Rainbow's settings besides its parts. `dqn_c` and `rainbow_c`: `proximal.c` of the
-    Pro agents, the one value in which an agent and its Pro differ.
+    `rainbow`: additional settings of Rainbow. `dqn_c` and `rainbow_c`: `proximal.c` of the Pro
+    agents, the only difference between an agent and its Pro version.
     """
     rainbow = {**_THREE_PARTS, **rainbow}
     full = {**rainbow, **_OTHER_PARTS}
@@ -65,44 +65,44 @@ class Suite:
     name: str
     """Short and unique; study files use it (`written_for = "atari"`)."""
     title: str
-    """As people call it: Atari."""
+    """Display name: Atari."""
     ids: str
     """Regular expression that matches a whole Gymnasium id (without `module:`). Its group `game`
-    is what reports call the environment; without one they use the id."""
+    is the name of the environment in reports; without it they use the id."""
     shown_ids: str
-    """The ids for people: ALE/*."""
+    """The ids for display: ALE/*."""
     base: RunConfig
     """Config of the agent `dqn` on an example environment."""
     agents: Mapping[str, Settings]
-    """Agent -> what it changes in `base`."""
+    """Agent -> its overrides of `base`."""
 
     # How an environment is made
     provider: str | None = None
     """Module whose import registers the ids with Gymnasium."""
     package: str | None = None
-    """Distribution that the provider belongs to; checkpoints record its version."""
+    """Distribution of the provider; checkpoints record its version."""
     install: str = ""
     """Command that installs the provider, for the error message."""
     make: str | None = None
-    """`module:function`, called as function(env, protocol, pictures); gives a `gymnasium.Env` or
+    """`module:function`, called as function(env, protocol, pictures); returns a `gymnasium.Env` or
     a `proxrl.envs.Environment`. None: `gymnasium.make(env)`."""
     protocol: frozenset[str] = frozenset()
-    """Of sticky_actions, frame_skip and life_loss_terminal, the settings that `make` honours."""
+    """Which of sticky_actions, frame_skip and life_loss_terminal `make` supports."""
 
     # How results are reported
     games: tuple[str, ...] = ()
-    """The usual games ("all" in a study file); empty: no list."""
+    """Standard games ("all" in a study file); empty: no list."""
     same_observation: bool = False
-    """All games have the same observation, so that one tells the memory that all need."""
+    """All games have the same observation, so that memory is estimated from one of them."""
     noun: str = "environment"
-    """What one is called in a report, singular."""
+    """Noun for one environment in reports, singular."""
     axis: Literal["steps", "frames"] = "steps"
     """Unit of learning curves: agent steps, or emulator frames (steps x frame skip)."""
     scale: Literal["human", "dqn", "raw"] = "raw"
-    """What a normalised score of 1 is: a human's score, DQN's in the same study, or none (raw
-    returns); 0 is random play. The first two need `scores`."""
+    """What a normalised score of 1 means: the human score, DQN's score in the same study, or no
+    normalisation (raw); 0 is random play. human and dqn need `scores`."""
     scores: Mapping[str, Score] = field(default_factory=dict)
-    """Game -> reference scores; games that have none are left out of averages."""
+    """Game -> reference scores; games without any are excluded from averages."""
     baselines: tuple[str, ...] = ()
     """Published learning curves that `proxrl report` can draw (`--baselines`)."""
 
@@ -114,7 +114,7 @@ class Suite:
         return self._pattern.fullmatch(bare_id(env)) is not None
 
     def game_of(self, env: str) -> str:
-        """ALE/Breakout-v5 is Breakout; an id that does not tell its game is its own name."""
+        """Breakout for ALE/Breakout-v5; the id itself if `ids` has no group `game`."""
         found = self._pattern.fullmatch(bare_id(env))
         named = found.groupdict().get("game") if found else None
         return named or bare_id(env)
@@ -126,7 +126,7 @@ def bare_id(env: str) -> str:
 
 
 def checked(suite: Any) -> Suite:
-    """The same, or a `UserError`: for suites that come from outside this package."""
+    """Validate a suite from outside this package."""
     if not isinstance(suite, Suite):
         raise UserError(f"{suite!r:.60} is not a proxrl.suites.Suite")
     where = f"suite {suite.name}"

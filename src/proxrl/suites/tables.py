@@ -1,4 +1,4 @@
-"""Reference scores that come with the package; data/README.md says where from."""
+"""Reference scores shipped with the package; see data/README.md for sources."""
 
 import csv
 from importlib import resources

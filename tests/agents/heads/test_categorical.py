@@ -42,13 +42,13 @@ def batch(returns: list[float], discounts: list[float]) -> Batch:
 def test_by_hand(
     case: str, reward: float, discount: float, before: list[float], after: list[float]
 ) -> None:
-    """Support 0, 1, 2: where r + gamma z lands, and how its neighbours share it."""
+    """Support 0, 1, 2: where r + gamma z falls, and how its probability is split."""
     got = project(torch.tensor([before]), batch([reward], [discount]), SUPPORT)
     torch.testing.assert_close(got, torch.tensor([after]), rtol=0, atol=1e-6, msg=case)
 
 
 def slow_projection(p: np.ndarray, reward: float, discount: float, z: np.ndarray) -> np.ndarray:
-    """One atom at a time, as the C51 paper's Algorithm 1 does it."""
+    """One atom at a time, as in Algorithm 1 of the C51 paper."""
     out, gap = np.zeros_like(p), z[1] - z[0]
     for mass, atom in zip(p, z, strict=True):
         place = (min(max(reward + discount * atom, z[0]), z[-1]) - z[0]) / gap

@@ -40,7 +40,7 @@ ACTIONS = torch.tensor([1, 0])
 TARGETS = torch.tensor([3.0, 1.5])
 
 
-def test_squared_is_the_papers_without_a_half() -> None:
+def test_squared_is_the_papers_without_a_factor_half() -> None:
     found = Expected("squared").loss(OUTPUTS, ACTIONS, TARGETS)
     assert found.losses.tolist() == [9.0, 0.25]
     assert found.gradients.tolist() == [-6.0, -1.0]
@@ -63,7 +63,7 @@ def test_the_gradient_is_autograds(loss: str) -> None:
     torch.testing.assert_close(at_action(found.gradients, actions, outputs), outputs.grad)
 
 
-def test_outputs_of_an_action_and_back_in_its_place() -> None:
+def test_of_action_and_its_inverse() -> None:
     outputs = torch.arange(12.0).view(2, 3, 2)  # two states, three actions, two numbers each
     actions = torch.tensor([2, 0])
     assert of_action(outputs, actions).tolist() == [[4.0, 5.0], [6.0, 7.0]]

@@ -1,8 +1,8 @@
-"""What is learnt of the return: its expectation, or its distribution; each in a file of its own.
+"""Heads: expected returns, or their distribution; one file each.
 
-A head reads the `size` numbers that a network's body gives for each action: what they are worth
-(`values`), what they should become (`targets`), and how far they are from it, with the gradient
-(`loss`). A new head is a class with these three methods and a place in `make_head`.
+A head interprets the `size` outputs of a network body for each action: their value (`values`),
+their targets (`targets`), and the loss with its gradient (`loss`). A new head is a class with these
+three methods and an entry in `make_head`.
 """
 
 from proxrl.agents.heads.base import Loss, at_action, of_action
@@ -16,7 +16,7 @@ __all__ = ["Categorical", "Expected", "Head", "Loss", "at_action", "make_head", 
 
 
 def make_head(config: HeadConfig, loss: str = "squared") -> Head:
-    """The configured head; `loss` (squared, huber) is for expected returns."""
+    """The configured head; `loss` (squared, huber) applies to expected returns."""
     if config.kind == "categorical":
         return Categorical(config.atoms, config.v_min, config.v_max)
     return Expected(loss)

@@ -1,4 +1,4 @@
-"""What a head gives the learner."""
+"""The result of a head's loss, and indexing by action."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class Loss(NamedTuple):
-    """What a batch says, for each transition."""
+    """Loss, gradient, value and priority of each transition."""
 
     losses: Tensor  # [batch]; h is their (weighted) mean
     gradients: Tensor  # of each transition's loss with respect to the chosen outputs, [batch, ...]
@@ -20,7 +20,7 @@ def of_action(outputs: Tensor, actions: Tensor) -> Tensor:
 
 
 def at_action(chosen: Tensor, actions: Tensor, outputs: Tensor) -> Tensor:
-    """Back in the place of its action, zeros elsewhere: [batch, ...] -> [batch, actions, ...]."""
+    """Inverse of `of_action`, zero for other actions: [batch, ...] -> [batch, actions, ...]."""
     return outputs.new_zeros(outputs.shape).scatter_(
         1, _as_index(actions, outputs), chosen.unsqueeze(1)
     )

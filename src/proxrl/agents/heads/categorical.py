@@ -1,13 +1,13 @@
 """The distribution of returns over fixed atoms (C51, Bellemare et al. 2017).
 
 A return is one of `atoms` equally spaced values z_0 < ... < z_{N-1}, the *support*; a network
-gives the logits of their probabilities. r + gamma z falls between atoms, so its probability is
-shared by the two neighbours, in proportion to nearness:
+outputs the logits of their probabilities. r + gamma z falls between atoms, so its probability is
+split between the two neighbours by linear interpolation:
 
     (Phi p)_i = sum_j max(0, 1 - |clip(r + gamma z_j, z_0, z_{N-1}) - z_i| / dz) p_j
 
-The squared error becomes the cross-entropy between Phi of z(s', a*; theta) and z(s, a; w); a* is
-best in expectation.
+The squared error becomes the cross-entropy between Phi of z(s', a*; theta) and z(s, a; w); a* has
+the largest expected return.
 """
 
 import torch
@@ -32,7 +32,7 @@ class Categorical(nn.Module):
         return expected_values(outputs, self.support)
 
     def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
-        """Phi of r + gamma z(s', a*; theta), [batch, atoms]; `chooser` as for expected returns."""
+        """Phi of r + gamma z(s', a*; theta), [batch, atoms]; `chooser` as in `Expected`."""
         probabilities = next_outputs.softmax(dim=-1)
         if chooser is None:
             chooser = probabilities @ self.support
@@ -53,7 +53,7 @@ def expected_values(logits: Tensor, support: Tensor) -> Tensor:
 
 
 def project(probabilities: Tensor, batch: Batch, support: Tensor) -> Tensor:
-    """Phi of r + gamma z, [batch, atoms]: probabilities [batch, atoms] back on the support."""
+    """Phi of r + gamma z, [batch, atoms]: probabilities [batch, atoms] on the support."""
     gap = support[1] - support[0]
     positions = torch.addcmul(batch.returns[:, None], batch.discounts[:, None], support)
     positions = positions.clamp(support[0], support[-1])  # [batch, from]

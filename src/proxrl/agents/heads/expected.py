@@ -1,4 +1,4 @@
-"""The expected return: one number per action, the squared TD error of the paper.
+"""The expected return: one number per action, with the squared TD error of the paper.
 
 h(theta, w) = mean_B ( r + gamma max_a' Q(s', a'; theta) - Q(s, a; w) )^2       (equation 5)
 """
@@ -27,8 +27,8 @@ class Expected(nn.Module):
     def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
         """y = r + gamma max_a' Q(s', a'; theta), [batch].
 
-        `next_outputs` are the target network's; with `chooser`, the online network's values
-        [batch, actions], the action is theirs (double DQN).
+        `next_outputs` are the target network's. With `chooser`, the online network's values
+        [batch, actions], these select the action (double DQN).
         """
         if chooser is None:
             bootstrap = next_outputs.amax(dim=1)
@@ -37,7 +37,7 @@ class Expected(nn.Module):
         return torch.addcmul(batch.returns, batch.discounts, bootstrap)
 
     def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
-        """Squared as in the paper, without a half; or Huber with threshold 1."""
+        """Squared as in the paper (no factor 1/2), or Huber with threshold 1."""
         values = of_action(outputs, actions)
         errors = values - targets
         if self._loss == "squared":

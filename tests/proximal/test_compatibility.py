@@ -1,4 +1,4 @@
-"""`Proximal` beside what people train with: schedulers, clipping, sparse and scaled gradients."""
+"""`Proximal` with schedulers, clipping, sparse and scaled gradients."""
 
 import copy
 import math
@@ -17,7 +17,7 @@ def pair(seed: int = 0) -> tuple[nn.Linear, nn.Linear]:
 
 
 def pulled(network: nn.Module, target: nn.Module, strength: float) -> None:
-    """The slow, obvious pull."""
+    """A naive pull."""
     with torch.no_grad():
         for w, theta in zip(network.parameters(), target.parameters(), strict=True):
             w.copy_(torch.lerp(w, theta, strength))
@@ -64,7 +64,7 @@ def test_clipping_shortens_the_gradient_and_not_the_pull() -> None:
 
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.SparseAdam])
 def test_sparse_gradients_work_and_the_pull_stays_dense(kind: type[torch.optim.Optimizer]) -> None:
-    """Row 0 has a gradient, rows 1 and 2 have none: all three are pulled half of the way."""
+    """Row 0 has a gradient, rows 1 and 2 have none: all three are pulled halfway."""
     torch.manual_seed(0)
     table = nn.Embedding(3, 2, sparse=True)
     by_hand = copy.deepcopy(table)
@@ -83,8 +83,8 @@ def test_sparse_gradients_work_and_the_pull_stays_dense(kind: type[torch.optim.O
     assert not torch.equal(table.weight[0], start[0] / 2)
 
 
-def test_parameters_on_different_devices_are_pulled_each_where_it_is() -> None:
-    """A second real device is not here; `meta` takes the same way through the dispatcher."""
+def test_parameters_on_different_devices_are_pulled_in_place() -> None:
+    """Without a second real device, `meta` takes the same path through the dispatcher."""
     here = torch.ones(2, requires_grad=True)
     there = torch.ones(3, device="meta", requires_grad=True)
     anchor = [torch.zeros(2), torch.zeros(3, device="meta")]
@@ -94,7 +94,7 @@ def test_parameters_on_different_devices_are_pulled_each_where_it_is() -> None:
     assert here.tolist() == [0.5, 0.5]
 
 
-def test_a_later_change_of_precision_is_refused_as_an_early_one() -> None:
+def test_a_later_change_of_precision_is_rejected_like_an_early_one() -> None:
     online, target = pair()
     optimizer = Proximal(torch.optim.SGD(online.parameters(), lr=0.1), target, c=0.2)
     target.double()
@@ -103,7 +103,7 @@ def test_a_later_change_of_precision_is_refused_as_an_early_one() -> None:
         optimizer.step()
     online.bfloat16()
     target.bfloat16()
-    with pytest.raises(ValueError, match="too coarse for a pull"):
+    with pytest.raises(ValueError, match="too imprecise for a pull"):
         optimizer.step()
 
 
@@ -119,7 +119,7 @@ def test_hooks_of_the_state_dict_run() -> None:
     assert seen == ["before saving", "after saving", "before loading", "after loading"]
 
 
-def test_frozen_parameters_stay_and_are_pulled_again_once_thawed() -> None:
+def test_frozen_parameters_stay_and_are_pulled_again_once_unfrozen() -> None:
     online, target = pair()
     online.bias.requires_grad_(False)
     frozen = online.bias.clone()
@@ -207,7 +207,7 @@ def test_a_step_that_the_grad_scaler_skips_is_not_pulled(fused: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_weights_too_coarse_for_the_pull_are_refused(dtype: torch.dtype) -> None:
+def test_weights_too_imprecise_for_the_pull_are_rejected(dtype: torch.dtype) -> None:
     """1 + 5e-4 (0 - 1) is 1 again in bfloat16: the pull would silently do nothing."""
 
     def make(c: float) -> Proximal:
@@ -219,7 +219,7 @@ def test_weights_too_coarse_for_the_pull_are_refused(dtype: torch.dtype) -> None
     assert make(math.inf).distance() == 1.0, "off is off"
 
 
-def test_the_pull_is_one_call_per_group_whatever_the_number_of_weights(
+def test_the_pull_is_one_call_per_group_for_any_number_of_weights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[int] = []
