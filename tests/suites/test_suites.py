@@ -209,6 +209,7 @@ def test_the_pull_per_sync_is_the_papers(suite: Suite, agent: str, kappa: float)
 def test_one_line_names_the_preset_and_the_changed_settings() -> None:
     plain = presets.make("dqn-pro", "CartPole-v1", seed=3, threads=2)
     assert presets.describe(plain) == "settings: dqn-pro for suite classic"
+    assert presets.describe(plain.override({"agent": "mine"})) == ""
     env = observing(12, 12)
     changed = presets.make("dqn", env, {"replay.batch_size": 8}, steps=100)
     assert presets.describe(changed) == (

@@ -42,14 +42,14 @@ def make_like(config: RunConfig) -> RunConfig:
 
 def describe(config: RunConfig) -> str:
     """One line: the preset and the changed settings; empty if there is no preset."""
-    if config.agent not in AGENTS:
-        return ""
     suite = _settings_for(config.env)
+    if config.agent not in suite.agents:
+        return ""
     where = f"suite {suite.name}"
     if suite.name == ANY.name:
         shape = " x ".join(map(str, other.observation_of(config.env).shape))
         where = f"{suite.title} (observation {shape}; no suite matches {config.env})"
-    preset = make(config.agent, config.env, seed=config.seed)
+    preset = replace(of_suite(suite, config.agent, config.env), seed=config.seed)
     changed = [path for path in differences(preset, config) if path != "threads"]
     shown = ", ".join(changed) if len(changed) <= MOST_NAMED else f"{len(changed)} settings"
     return f"settings: {config.agent} for {where}" + (f"; changed: {shown}" if changed else "")
