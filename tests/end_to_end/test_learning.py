@@ -11,10 +11,10 @@ from statistics import fmean, median
 from typing import Any
 
 import pytest
-from proxrl.runs.lines import read_lines
 
 from proxrl import presets
 from proxrl.runs.folder import METRICS
+from proxrl.runs.lines import read_lines
 from proxrl.training.run import train
 
 SEEDS = (0, 1, 2)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from proxrl.runs.lines import read_lines
 
 from proxrl import presets
 from proxrl.runs.folder import METRICS
+from proxrl.runs.lines import read_lines
 from proxrl.training.run import resume, train
 from tests.end_to_end.runs import newest
 from tests.end_to_end.victim import SMALL

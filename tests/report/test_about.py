@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
-from proxrl.runs.study_file import About, read_about
 
 from proxrl.report.command import make_report
 from proxrl.report.runs import read_runs
 from proxrl.report.study import gather
 from proxrl.report.words import figures, title
+from proxrl.runs.study_file import About, read_about
 from tests.report.synthetic import preset, write_run
 
 ENV = "MinAtar/Breakout-v1"

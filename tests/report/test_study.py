@@ -14,7 +14,7 @@ from proxrl.report.figures.drawing import gain_limits, gain_ticks
 from proxrl.report.findings import examine
 from proxrl.report.runs import Run, read_runs
 from proxrl.report.series import group
-from proxrl.report.study import Study, gather
+from proxrl.report.study import StudyResults, gather
 from proxrl.report.words import coverage, lead, method, summary
 from tests.report.synthetic import preset, write_run
 
@@ -38,7 +38,7 @@ def usable(root: Path) -> list[Run]:
     return [run for run in read_runs(root) if run.usable]
 
 
-def study_of(root: Path, steps: int | None = None) -> Study:
+def study_of(root: Path, steps: int | None = None) -> StudyResults:
     return gather("study", read_runs(root), steps)
 
 

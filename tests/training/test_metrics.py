@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from proxrl.runs.lines import read_lines
 
 from proxrl import presets
 from proxrl.agents.learner import Distances, Update
 from proxrl.runs.folder import EPISODES, METRICS, SPEED
+from proxrl.runs.lines import read_lines
 from proxrl.training.metrics import NO_LINES, Interval, RunLogger
 
 CONFIG = presets.make("dqn", "CartPole-v1", {"logging.tensorboard": False})

@@ -12,7 +12,7 @@ from importlib import resources
 import numpy as np
 
 from proxrl.errors import UserError
-from proxrl.report.study import Study
+from proxrl.report.study import StudyResults
 from proxrl.suites import BUILT_IN
 from proxrl.types import Array
 
@@ -69,7 +69,7 @@ def load(games: tuple[str, ...], suite: str, agent: str) -> Baseline:
     return Baseline(name, agent, suite, colour, dark, dash, mean, deviation, seeds)
 
 
-def beside(study: Study) -> tuple[Baseline, ...]:
+def beside(study: StudyResults) -> tuple[Baseline, ...]:
     """The published agents of the families that a study holds."""
     if "dopamine" not in study.suite.baselines:
         those = " and ".join(one.title for one in BUILT_IN if "dopamine" in one.baselines)

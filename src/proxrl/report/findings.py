@@ -10,7 +10,7 @@ import numpy as np
 from proxrl.report import scores, statistics
 from proxrl.report.series import other_differences, partner
 from proxrl.report.statistics import Estimate, Resampled
-from proxrl.report.study import Block, Study
+from proxrl.report.study import Block, StudyResults
 from proxrl.types import Array
 
 RESAMPLES = 10_000
@@ -88,7 +88,7 @@ class Comparison:
 class Findings:
     """Everything computed from a study."""
 
-    study: Study
+    study: StudyResults
     aggregates: tuple[Aggregate, ...]
     comparisons: tuple[Comparison, ...]
     main_comparisons: tuple[Comparison, ...]  # with the pull against without; else any two agents
@@ -100,7 +100,7 @@ class Findings:
         return tuple(one for one in self.main_comparisons if one.is_the_pull)
 
 
-def examine(study: Study, resamples: int = RESAMPLES) -> Findings:
+def examine(study: StudyResults, resamples: int = RESAMPLES) -> Findings:
     """All statistics; the same study and number of resamples give the same numbers."""
     aggregates = (_aggregate(study, block, resamples) for block in study.blocks)
     pairs, main = _pairs(study)
@@ -114,14 +114,16 @@ def examine(study: Study, resamples: int = RESAMPLES) -> Findings:
     )
 
 
-def sample(study: Study, block: Block, games: Array, resamples: int, scaled: bool) -> Resampled:
+def sample(
+    study: StudyResults, block: Block, games: Array, resamples: int, scaled: bool
+) -> Resampled:
     """Final scores of some games, resampled by a generator that depends on the series alone."""
     values = study.scale(block.final) if scaled else block.final
     generator = np.random.default_rng([0, zlib.crc32(block.name.encode())])
     return statistics.resample(values[:, games], resamples, generator)
 
 
-def _aggregate(study: Study, block: Block, resamples: int) -> Aggregate | None:
+def _aggregate(study: StudyResults, block: Block, resamples: int) -> Aggregate | None:
     games = np.flatnonzero(study.scale.known & ~np.isnan(block.mean_final))
     if not len(games):
         return None
@@ -142,7 +144,7 @@ def _aggregate(study: Study, block: Block, resamples: int) -> Aggregate | None:
     return Aggregate(block, len(games), int(drawn.runs.sum()), int(drawn.runs.min()), metrics)
 
 
-def _pairs(study: Study) -> tuple[list[tuple[Block, Block]], list[tuple[Block, Block]]]:
+def _pairs(study: StudyResults) -> tuple[list[tuple[Block, Block]], list[tuple[Block, Block]]]:
     """Main pairs, and each main series with the pull against every variant of its family."""
     series = [block.series for block in study.blocks]
     main = [
@@ -165,7 +167,7 @@ def _pairs(study: Study) -> tuple[list[tuple[Block, Block]], list[tuple[Block, B
     return pairs, main
 
 
-def compare(study: Study, pro: Block, base: Block, resamples: int) -> Comparison | None:
+def compare(study: StudyResults, pro: Block, base: Block, resamples: int) -> Comparison | None:
     """`pro` against `base`; None if they have no game in common."""
     both = ~np.isnan(pro.mean_final) & ~np.isnan(base.mean_final)
     common = np.flatnonzero(both)

@@ -13,7 +13,7 @@ from proxrl.report.findings import METRICS, Comparison, Findings
 from proxrl.report.runs import Run
 from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate, nanmean, standard_error
-from proxrl.report.study import Study, game_of
+from proxrl.report.study import StudyResults, game_of
 from proxrl.report.training import latest, protocol_differences, rows
 from proxrl.types import Array
 
@@ -76,7 +76,7 @@ def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> Table 
     return Table("aggregate-table", ["series", *names, "games", "runs"], rows, 1)
 
 
-def training_table(study: Study, baselines: Sequence[Baseline]) -> Table | None:
+def training_table(study: StudyResults, baselines: Sequence[Baseline]) -> Table | None:
     """Training returns, ours and Dopamine's, at the last iteration there is."""
     last = latest(list(rows(study, baselines)))
     if not last:
@@ -100,7 +100,7 @@ def training_table(study: Study, baselines: Sequence[Baseline]) -> Table | None:
     return Table("training-table", heads, body)
 
 
-def training_caption(study: Study) -> str:
+def training_caption(study: StudyResults) -> str:
     note = "; ".join(protocol_differences(study))
     return (
         "Training returns: mean of the episodes in the last 250,000 agent steps, ± standard "
@@ -172,12 +172,12 @@ def claims_table(claims: Sequence["Claim"]) -> Table:
     return Table("claims-table", heads, rows)
 
 
-def protocol_table(study: Study) -> Table:
+def protocol_table(study: StudyResults) -> Table:
     rows = [[Cell(name), Cell(shown(value) or "–")] for name, value in study.protocol.items()]
     return Table("protocol-table", ["setting", "value"], rows)
 
 
-def series_table(study: Study) -> Table:
+def series_table(study: StudyResults) -> Table:
     """Settings of each series, only those in which any two of them differ."""
     all_settings = [block.series.settings for block in study.blocks]
     names = dict.fromkeys(name for one in all_settings for name in one)
@@ -189,7 +189,7 @@ def series_table(study: Study) -> Table:
     return Table("series-table", ["setting", *(b.name for b in study.blocks)], rows)
 
 
-def runs_table(study: Study) -> Table:
+def runs_table(study: StudyResults) -> Table:
     names = {id(run): block.name for block in study.blocks for run in block.runs}
     rows = [_run_row(run, names.get(id(run), "–")) for run in study.runs]
     rows += [

@@ -25,7 +25,7 @@ from proxrl.report.figures import Drawn
 from proxrl.report.figures.drawing import INK, MUTED, PAPER, RULE
 from proxrl.report.findings import Findings
 from proxrl.report.statistics import nanmean, standard_error
-from proxrl.report.study import Study
+from proxrl.report.study import StudyResults
 from proxrl.report.words import coverage, figures, lead, method, title, verdicts
 from proxrl.types import Array
 
@@ -121,7 +121,7 @@ def _hash(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-def _dark_colours(study: Study, baselines: Sequence[Baseline]) -> str:
+def _dark_colours(study: StudyResults, baselines: Sequence[Baseline]) -> str:
     """Rules that turn the figures' colours into those of a dark screen."""
     pairs = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--card)"}
     pairs |= {block.series.colour: block.series.dark for block in study.blocks}
@@ -137,7 +137,7 @@ def _dark_colours(study: Study, baselines: Sequence[Baseline]) -> str:
 # ------------------------------------------------------------------------ the curves of every game
 
 
-def _data(study: Study, baselines: Sequence[Baseline]) -> dict[str, Any]:
+def _data(study: StudyResults, baselines: Sequence[Baseline]) -> dict[str, Any]:
     """What page.js draws: for each game and series the runs' returns, and mean and standard error
     of every metric, packed."""
     frames = study.frame_skip if study.in_frames else 1

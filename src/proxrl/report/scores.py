@@ -24,7 +24,7 @@ FINAL_SHARE = 0.05  # of a shorter one
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class ScoreScale:
     """What counts as 0 and as 1 in each game; NaN where nothing is known."""
 
     kind: str  # human, dqn or raw
@@ -64,7 +64,7 @@ def area_score(steps: Array, returns: Array, budget_steps: int) -> float:
     return float(np.average(returns[before], weights=lengths))
 
 
-def gain(pro: Array, base: Array, scale: Scale) -> Array:
+def gain(pro: Array, base: Array, scale: ScoreScale) -> Array:
     """The paper's gain from mean scores [games]; NaN where no human (or DQN) score is known."""
     if scale.kind == "raw":
         return np.full(len(scale.low), np.nan)
@@ -87,21 +87,21 @@ def read_table(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def human_scale(games: tuple[str, ...], suite: Suite = PAPER) -> Scale:
+def human_scale(games: tuple[str, ...], suite: Suite = PAPER) -> ScoreScale:
     """Random play is 0, a human tester is 1."""
     low, high = np.array([suite.scores.get(game, UNKNOWN) for game in games]).T
-    return Scale("human", "human-normalised score", low, high)
+    return ScoreScale("human", "human-normalised score", low, high)
 
 
-def reference_scale(games: tuple[str, ...], suite: Suite, reference: Array) -> Scale:
+def reference_scale(games: tuple[str, ...], suite: Suite, reference: Array) -> ScoreScale:
     """Random play is 0, `reference` [games], DQN's mean final score in this study, is 1."""
     low = np.array([suite.scores.get(game, UNKNOWN).random for game in games])
-    return Scale("dqn", "DQN-normalised score", low, np.asarray(reference, np.float64))
+    return ScoreScale("dqn", "DQN-normalised score", low, np.asarray(reference, np.float64))
 
 
-def raw_scale(games: tuple[str, ...]) -> Scale:
+def raw_scale(games: tuple[str, ...]) -> ScoreScale:
     """One game's returns as they are; several games without a scale share none."""
     if len(games) == 1:
-        return Scale("raw", "return", np.zeros(1), np.ones(1))
+        return ScoreScale("raw", "return", np.zeros(1), np.ones(1))
     nothing = np.full(len(games), np.nan)
-    return Scale("raw", "return", nothing, nothing)
+    return ScoreScale("raw", "return", nothing, nothing)

@@ -50,7 +50,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
+class StudyResults:
     """Everything that a report shows, before any statistics."""
 
     name: str  # of the folder
@@ -62,7 +62,7 @@ class Study:
     seeds: tuple[int, ...]
     points: Array  # agent steps, [points]
     evaluations_per_point: int
-    scale: scores.Scale
+    scale: scores.ScoreScale
     blocks: tuple[Block, ...]
     runs: tuple[Run, ...]  # all of them, also those that could not be read
     missing: tuple[tuple[str, str, int], ...]  # series, game, seed
@@ -100,7 +100,7 @@ class Study:
 
 def gather(
     name: str, runs: Sequence[Run], steps: int | None = None, about: About | None = None
-) -> Study:
+) -> StudyResults:
     """One study of all runs; a `UserError` if their protocols differ."""
     about = about or About()
     if steps is not None:
@@ -124,7 +124,7 @@ def gather(
         for series, members in groups.items()
     )
     suite = _common_suite(usable)
-    return Study(
+    return StudyResults(
         name,
         about,
         suite.name,
@@ -184,7 +184,7 @@ def _binned(values: Array, place: Array, count: int) -> Array:
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
-def _scale(suite: Suite, games: tuple[str, ...], blocks: tuple[Block, ...]) -> scores.Scale:
+def _scale(suite: Suite, games: tuple[str, ...], blocks: tuple[Block, ...]) -> scores.ScoreScale:
     if suite.scale == "human":
         scale = scores.human_scale(games, suite)
     elif suite.scale == "dqn":

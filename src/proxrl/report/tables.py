@@ -4,7 +4,7 @@ import csv
 import io
 import math
 
-from proxrl.report.study import Study, game_of
+from proxrl.report.study import StudyResults, game_of
 
 COLUMNS = (
     *("run", "status", "series", "agent", "game", "env", "seed", "steps_done", "budget_steps"),
@@ -13,7 +13,7 @@ COLUMNS = (
 )
 
 
-def scores_csv(study: Study) -> str:
+def scores_csv(study: StudyResults) -> str:
     """One row a run; scores of finished runs only, scaled where the game has a scale."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

@@ -14,7 +14,7 @@ import numpy as np
 
 from proxrl.report.baselines import ITERATION_STEPS, Baseline
 from proxrl.report.runs import Run
-from proxrl.report.study import Study, game_of
+from proxrl.report.study import StudyResults, game_of
 from proxrl.types import Array
 
 PUBLISHED_PROTOCOL = {
@@ -50,7 +50,7 @@ def training_curve(run: Run) -> Array:
     return curve
 
 
-def rows(study: Study, baselines: Sequence[Baseline]) -> Iterator[Row]:
+def rows(study: StudyResults, baselines: Sequence[Baseline]) -> Iterator[Row]:
     """Every iteration that a run recorded and Dopamine published."""
     for block in study.blocks:
         beside = [one for one in baselines if one.agent == block.series.agent.removesuffix("-pro")]
@@ -89,7 +89,7 @@ def latest(all_rows: Sequence[Row]) -> list[Row]:
     return list(best.values())
 
 
-def protocol_differences(study: Study) -> list[str]:
+def protocol_differences(study: StudyResults) -> list[str]:
     """Where these runs were presented with the game otherwise than Dopamine's."""
     return [
         f"{name} is {study.protocol[name]} here and {value} there"

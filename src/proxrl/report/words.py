@@ -16,22 +16,22 @@ from proxrl.report.findings import (
 from proxrl.report.scores import final_window_steps
 from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate
-from proxrl.report.study import Study
+from proxrl.report.study import StudyResults
 
 
-def title(study: Study) -> str:
+def title(study: StudyResults) -> str:
     """The study's own, or its folder's name."""
     return study.about.title or study.name
 
 
-def figures(study: Study) -> str:
+def figures(study: StudyResults) -> str:
     """Figure 5 left, or Figures 3, 4 left, 7-10; empty if the study names none."""
     named = study.about.figures
     several = len(re.findall(r"\d+", named)) > 1
     return f"Figure{'s' if several else ''} {named}" if named else ""
 
 
-def lead(study: Study) -> str:
+def lead(study: StudyResults) -> str:
     """55 Atari games · 4 series · 5 seeds · 1,100 runs · 120M frames (30,000,000 agent steps)."""
     parts = [
         _count(len(study.games), study.suite.noun),
@@ -75,7 +75,7 @@ def verdicts(findings: Findings) -> list[tuple[str, str]]:
     return found
 
 
-def method(study: Study) -> str:
+def method(study: StudyResults) -> str:
     """How the numbers of the summary were obtained."""
     window = final_window_steps(study.budget_steps)
     text = (
@@ -91,7 +91,7 @@ def method(study: Study) -> str:
     return text
 
 
-def budget(study: Study) -> str:
+def budget(study: StudyResults) -> str:
     """After 120M frames (30,000,000 agent steps)."""
     steps = f"{study.budget_steps:,} agent steps"
     if not study.in_frames:
@@ -110,7 +110,7 @@ def _verdict(one: Comparison) -> str:
     return f"{first} {is_ahead} {second}"
 
 
-def _numbers(study: Study, one: Comparison) -> str:
+def _numbers(study: StudyResults, one: Comparison) -> str:
     pro, base = one.pro.name, one.base.name
     text = ""
     if one.games:
@@ -142,7 +142,7 @@ def _all_games(one: Comparison) -> str:
     return text
 
 
-def _nothing_finished(study: Study) -> tuple[str, str]:
+def _nothing_finished(study: StudyResults) -> tuple[str, str]:
     reached = min(int(run.steps[-1]) for block in study.blocks for run in block.runs)
     return (
         f"No run has reached {study.budget_steps:,} agent steps yet",
@@ -220,7 +220,7 @@ def coverage(findings: Findings) -> list[str]:
     return notes
 
 
-def _single_runs(study: Study) -> list[str]:
+def _single_runs(study: StudyResults) -> list[str]:
     """Series that have no interval because a game has one finished run."""
     parts = []
     for block in study.blocks:

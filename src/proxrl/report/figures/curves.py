@@ -6,14 +6,14 @@ from proxrl.report import statistics
 from proxrl.report.baselines import NOTE, Baseline
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line
 from proxrl.report.findings import CURVE_RESAMPLES, Findings, sync_ratios
-from proxrl.report.study import Block, Study
+from proxrl.report.study import Block, StudyResults
 from proxrl.types import Array
 
 DISTANCE = "‖θ new − θ old‖"
 SYNC_PANELS = 4  # games, as the paper's Figure 4
 
 
-def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
+def median_curve(study: StudyResults, baselines: tuple[Baseline, ...]) -> Plot | None:
     """Figure 4, left: the median over games of the scaled mean curve; of one game it would be the
     learning curve again."""
     if len(study.games) == 1:
@@ -60,7 +60,7 @@ def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
     )
 
 
-def _how_many(study: Study, baselines: tuple[Baseline, ...]) -> str:
+def _how_many(study: StudyResults, baselines: tuple[Baseline, ...]) -> str:
     """How many games the published medians are over: 51, or 49 to 51."""
     counts = {int(np.isfinite(one.mean[study.scale.known]).any(axis=1).sum()) for one in baselines}
     return " to ".join(map(str, sorted({min(counts), max(counts)})))
@@ -149,7 +149,7 @@ def sync_ratio(findings: Findings) -> Plot | None:
     )
 
 
-def learning_curves(study: Study, baselines: tuple[Baseline, ...] = ()) -> Plot:
+def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -> Plot:
     """Figures 7 to 10: every game's mean evaluation return with standard errors."""
     frames = study.frame_skip if study.in_frames else 1
     panels = []
@@ -178,7 +178,7 @@ def learning_curves(study: Study, baselines: tuple[Baseline, ...] = ()) -> Plot:
     )
 
 
-def _curve(block: Block, study: Study, name: str, game: int) -> Line:
+def _curve(block: Block, study: StudyResults, name: str, game: int) -> Line:
     values = block.curves[name][:, game]
     mean, error = statistics.nanmean(values), statistics.standard_error(values)
     return series_line(block.series, study.axis, mean, mean - error, mean + error)

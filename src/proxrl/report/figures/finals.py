@@ -9,7 +9,7 @@ from proxrl.report.baselines import NOTE, Baseline
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line, slug
 from proxrl.report.findings import METRICS, Comparison, Findings, sample
 from proxrl.report.series import Series
-from proxrl.report.study import Study
+from proxrl.report.study import StudyResults
 from proxrl.types import Array
 
 THRESHOLDS = 121  # points of a performance profile
@@ -46,7 +46,7 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
     return Plot("aggregates", "Aggregate scores", caption, "intervals", panels, study.scale.unit)
 
 
-def baseline_aggregates(study: Study, baseline: Baseline) -> dict[str, float]:
+def baseline_aggregates(study: StudyResults, baseline: Baseline) -> dict[str, float]:
     """Of the games' means over seeds, at the study's budget."""
     values = study.scale(baseline.at(study.budget_steps))[None, study.scale.known]
     if np.isnan(values).all():
@@ -61,12 +61,12 @@ def baseline_aggregates(study: Study, baseline: Baseline) -> dict[str, float]:
     return {name: float(f(once)[0]) for name, f in zip(METRICS, functions, strict=True)}
 
 
-def baseline_games(study: Study, baseline: Baseline) -> int:
+def baseline_games(study: StudyResults, baseline: Baseline) -> int:
     """The number of games behind `baseline_aggregates`."""
     return int(np.isfinite(study.scale(baseline.at(study.budget_steps))).sum())
 
 
-def gains(study: Study, one: Comparison) -> Plot | None:
+def gains(study: StudyResults, one: Comparison) -> Plot | None:
     """Figure 3: the final gain of each game, the gain in area under the curve beside it; the gain
     of a single game stands in the table."""
     games = [game for game in range(len(study.games)) if np.isfinite(one.final_gain[game])]
