@@ -30,7 +30,7 @@ MISTAKES = [
     (["train", "dqn", "--env", "nowhere:Thing-v0"], "cannot import nowhere"),
     ([*CARTPOLE, "--proximl.c", "1"], "did you mean --proximal.c?"),
     ([*CARTPOLE, "--seed", "x"], "--seed"),
-    ([*CARTPOLE, "--steps", "1e6"], "'1e6' is not a whole number (write 1_000_000"),
+    ([*CARTPOLE, "--steps", "1e6"], "'1e6' is not an integer (write 1_000_000"),
     ([*CARTPOLE, "--proximal.rule", "elastic"], "unknown proximal.rule elastic: choose from"),
     ([*CARTPOLE, "--head.v-min", "5", "--head.v-max", "5"], "below head.v_max = 5"),
     ([*CARTPOLE, "--head.atoms", "1"], "at least 2"),
@@ -196,9 +196,9 @@ def test_the_demo_is_a_study_that_ends_in_a_report_and_goes_on_where_it_was(tmp_
     done = forking.run("proxrl", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "the size of DQN's" in done.stdout
-    assert "One seed at a small budget" in done.stdout
+    assert "One seed and a small budget" in done.stdout
     assert "too few runs for a ranking" in done.stdout
-    assert "report, open it in a browser: demo/report/index.html" in done.stdout
+    assert "report (open it in a browser): demo/report/index.html" in done.stdout
     assert (tmp_path / "demo" / "report" / "index.html").exists()
     metrics = tmp_path / "demo" / "dqn" / "Breakout" / "seed0" / "metrics.jsonl"
     before = metrics.read_bytes()

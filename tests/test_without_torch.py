@@ -80,8 +80,8 @@ def test_a_studys_driver_from_the_dry_run_to_the_report(tmp_path: Path) -> None:
     words = ["study", "poles.toml", "--scale", "tiny", "--seeds", "0"]
     dry = proxrl(*words, "--dry-run", cwd=tmp_path)
     assert dry.returncode == 0, dry.stderr
-    assert "calibrated here" in dry.stdout
+    assert "calibrated with a few updates" in dry.stdout
     done = proxrl(*words, "--export", "results", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "exported 2 runs to results" in done.stdout
-    assert "report, open it in a browser" in done.stdout
+    assert "report (open it in a browser)" in done.stdout

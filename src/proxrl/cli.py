@@ -394,7 +394,7 @@ def _one_line(box: str) -> str:
     _, message, *hints = (" ".join(part.split()) for part in re.split("[─-]{4,}", inside))
     message = re.sub(
         r"invalid literal for int\(\) with base 10: ('[^']*')",
-        r"\1 is not a whole number (write 1_000_000, not 1e6)",
+        r"\1 is not an integer (write 1_000_000, not 1e6)",
         message,
     )
     near = re.search(r"Perhaps you meant: (--\S+)", " ".join(hints))

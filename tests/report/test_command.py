@@ -119,7 +119,7 @@ def test_the_page_stands_alone_and_shows_what_is_wrong(written: Path) -> None:
     assert len(page) < 1_000_000
     assert "the disk is full &lt;here&gt; &amp; there" in own
     assert "metrics.jsonl line 21: not valid JSON" in own
-    assert "no such run, though its neighbours exist" in own
+    assert "not found, although similar runs exist" in own
     assert "1 failed and 1 corrupt" in own
     assert "AirRaid has no published human score" in own
     assert "training returns, batch 32, up to 200M frames" in own
@@ -257,7 +257,7 @@ def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 def test_a_corrupt_run_is_a_warning(runs: Path, tmp_path: Path, capsys) -> None:
     code, out, err = run_cli(capsys, str(runs), "--out", str(tmp_path), "--resamples", "50")
     assert code == 0
-    assert err == "proxrl: dqn_Pong_1 is left out: metrics.jsonl line 21: not valid JSON"
+    assert err == "proxrl: dqn_Pong_1 is skipped: metrics.jsonl line 21: not valid JSON"
     assert "DQN Pro" in out
     assert f"wrote {tmp_path / 'index.html'}" in out
 

@@ -106,5 +106,5 @@ def test_a_run_that_cannot_be_copied_fails_alone(whole: Path) -> None:
     done = carry_out(whole, "--seeds", "0", name="blocked")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    assert "1 runs are the same as finished ones" in done.stdout
+    assert "finished runs copied from studies next to runs/blocked-tiny: 1" in done.stdout
     assert f"1 of 2 runs failed, first {RUNS[0]}" in done.stderr

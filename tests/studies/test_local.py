@@ -51,7 +51,7 @@ def test_a_finished_run_of_another_study_is_taken_over_to_the_bit(
     (whole / "others.toml").write_text(other)
     done = carry_out(whole, name="others")
     assert done.returncode == 0, done.stderr
-    assert "4 runs are the same as finished ones" in done.stdout
+    assert "finished runs copied from studies next to runs/others-tiny: 4" in done.stdout
     mine = whole / "runs" / "others-tiny" / "plain" / "CartPole-v1" / "seed1"
     assert_same_bits(run_folders(whole)["dqn/CartPole-v1/seed1"], mine)
 
@@ -226,8 +226,8 @@ def test_a_dry_run_names_every_run_and_those_that_would_be_copied(whole: Path) -
     done = carry_out(whole, "--jobs", "16", "--dry-run", name="again")
     assert done.returncode == 0, done.stderr
     assert f"{RUNS[0]:<40} same as runs/" in done.stdout
-    assert "4 runs (4 to be copied from the study beside it): 2 variants x 1 game x" in done.stdout
-    assert "nothing is left to run" in done.stdout
+    assert "4 runs (4 to be copied from other studies): 2 variants x 1 game x" in done.stdout
+    assert "nothing left to run" in done.stdout
     assert not (whole / "runs" / "again-tiny").exists()
 
 
@@ -245,7 +245,7 @@ def test_another_study_in_the_same_folder_is_refused(tmp_path: Path, whole: Path
     folder = str(whole / "runs" / "poles-tiny")
     refused = carry_out(tmp_path, "--folder", folder, "--scale", "smoke")
     assert refused.returncode == 2
-    assert "holds the study poles at scale tiny" in refused.stderr
+    assert "belongs to the study poles at scale tiny" in refused.stderr
 
 
 def test_a_second_driver_is_kept_out(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The page's tables as plain cells: written and escaped by the template, sorted by page.js."""
+"""The page's tables as plain cells: rendered and escaped by the template, sorted by page.js."""
 
 import math
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """Text, what it sorts by if that differs, and what it is: a class of the style sheet."""
+    """Text, the sort key if it differs, and a class of the style sheet."""
 
     text: str
     sort: str | None = None
@@ -77,7 +77,7 @@ def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> Table 
 
 
 def training_table(study: StudyResults, baselines: Sequence[Baseline]) -> Table | None:
-    """Training returns, ours and Dopamine's, at the last iteration there is."""
+    """Training returns, ours and Dopamine's, at the last common iteration."""
     last = latest(list(rows(study, baselines)))
     if not last:
         return None
@@ -105,7 +105,7 @@ def training_caption(study: StudyResults) -> str:
     return (
         "Training returns: mean of the episodes in the last 250,000 agent steps, ± standard "
         "deviation over n seeds. The same measure for both; every iteration is in "
-        "training_returns.csv." + (f" Not the same protocol: {note}." if note else "")
+        "training_returns.csv." + (f" The protocols differ: {note}." if note else "")
     )
 
 
@@ -178,7 +178,7 @@ def protocol_table(study: StudyResults) -> Table:
 
 
 def series_table(study: StudyResults) -> Table:
-    """Settings of each series, only those in which any two of them differ."""
+    """Settings of each series, only those in which they differ."""
     all_settings = [block.series.settings for block in study.blocks]
     names = dict.fromkeys(name for one in all_settings for name in one)
     differ = [n for n in names if len({str(one.get(n)) for one in all_settings}) > 1]
@@ -200,7 +200,7 @@ def runs_table(study: StudyResults) -> Table:
             Cell(game),
             _number(seed, "d"),
             _number(math.nan),
-            Cell("no such run, though its neighbours exist"),
+            Cell("not found, although similar runs exist"),
         ]
         for name, game, seed in study.missing
     ]

@@ -1,4 +1,4 @@
-"""scores.csv: every run, also those without a score, with the protocol behind it."""
+"""scores.csv: every run, with or without a score, and its protocol."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ COLUMNS = (
 
 
 def scores_csv(study: StudyResults) -> str:
-    """One row a run; scores of finished runs only, scaled where the game has a scale."""
+    """One row per run; only finished runs have scores, scaled if the game has a scale."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)

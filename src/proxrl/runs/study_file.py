@@ -62,5 +62,5 @@ def read_about(folder: Path, say: Callable[[str], None]) -> About:
         return About()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        say(f"{STUDY} is left out: {why}")
+        say(f"{STUDY} is ignored: {why}")
         return About()

@@ -1,5 +1,5 @@
-"""From a study and a scale to its runs, as data. No files are touched, and no environment is made
-unless its settings depend on what it observes (suite `any`)."""
+"""Expands a study at a scale into its runs, as data. Touches no files, and creates environments
+only if their settings depend on the observation (suite `any`)."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """dqn-pro/Breakout/seed0, the folder's name below the study's."""
+        """dqn-pro/Breakout/seed0, the path below the study's folder."""
         return _name(self.variant, self.game, self.seed)
 
 
@@ -47,9 +47,9 @@ def expand(
     seeds: Sequence[int] = (),
     only: Sequence[str] = (),
 ) -> list[Job]:
-    """Every run, seed by seed, so that the first results show all variants and games.
+    """All runs, ordered by seed, so that the first results cover all variants and games.
 
-    `games`, `seeds` and `only` (variants) narrow it; empty: all that the scale has.
+    `games`, `seeds` and `only` (variants) select some of them; empty selects all.
     """
     where = f"{study.name} at scale {scale.name}"
     variants = {variant.name: variant for variant in study.variants}

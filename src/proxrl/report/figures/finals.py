@@ -22,7 +22,7 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
         return None
     names = [name for name in METRICS if name in findings.aggregates[0].metrics]
     if len(study.games) == 1:
-        names = ["IQM"]  # of one game the median is the mean, and the gap the mean's shortfall
+        names = ["IQM"]  # the others follow from the mean of the one game
     rows = {
         name: [_interval(one.block.series, one.metrics[name]) for one in findings.aggregates]
         for name in names
@@ -47,7 +47,7 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
 
 
 def baseline_aggregates(study: StudyResults, baseline: Baseline) -> dict[str, float]:
-    """Of the games' means over seeds, at the study's budget."""
+    """Aggregates of the games' means over seeds, at the study's budget."""
     values = study.scale(baseline.at(study.budget_steps))[None, study.scale.known]
     if np.isnan(values).all():
         return {}
@@ -67,8 +67,8 @@ def baseline_games(study: StudyResults, baseline: Baseline) -> int:
 
 
 def gains(study: StudyResults, one: Comparison) -> Plot | None:
-    """Figure 3: the final gain of each game, the gain in area under the curve beside it; the gain
-    of a single game stands in the table."""
+    """Figure 3: the final gain of each game, next to the gain in area under the curve; None for a
+    single game, whose gain is in the table."""
     games = [game for game in range(len(study.games)) if np.isfinite(one.final_gain[game])]
     if len(games) < 2:
         return None
@@ -120,7 +120,7 @@ def improvement(findings: Findings) -> Plot | None:
         "improvement",
         "Probability of improvement",
         "Probability that a run of the first beats a run of the second in the same game, averaged "
-        "over games, ties counting half; 95% intervals over runs. One half: no difference.",
+        "over games; ties count half. 95% intervals over runs. One half: no difference.",
         "intervals",
         (Panel("", tuple(lines)),),
         "P(X > Y)",
@@ -129,7 +129,7 @@ def improvement(findings: Findings) -> Plot | None:
 
 
 def profiles(findings: Findings) -> Plot | None:
-    """Performance profiles: share of runs above each score; of one game it is no news."""
+    """Performance profiles: share of runs above each score; None for a single game."""
     study = findings.study
     if not findings.aggregates or len(study.games) == 1:
         return None
@@ -150,7 +150,7 @@ def profiles(findings: Findings) -> Plot | None:
     return Plot(
         "profiles",
         "Performance profiles",
-        f"Share of runs with a final {study.scale.unit} above τ, every game counting alike; bands: "
+        f"Share of runs with a final {study.scale.unit} above τ, games weighted equally; bands: "
         "pointwise 95% intervals over runs. Higher is better.",
         "lines",
         (Panel("", tuple(lines)),),
