@@ -1,16 +1,16 @@
-"""How often the report's intervals hold: simulated studies whose true values are known.
+"""Coverage of the report's intervals: simulated studies whose true values are known.
 
     python -m benchmarks.intervals [--studies 400] [--seeds 3 5 10] [--games 2 5 26 55]
 
-A study is two agents on the same games. A game's mean score is lognormal (sigma 0.8) and so differs
-between games by factors; the standard deviation of its runs is about 0.3 of it. Around the mean,
+A study is two agents on the same games. The mean score of a game is lognormal (sigma 0.8), so that
+games differ by factors; the standard deviation of its runs is about 0.3 of it. Around the mean,
 runs are normal, lognormal (sigma 0.5, skewness 1.75) or exponential (skewness 2). Every study has
-games of its own. Both agents have the same distributions, so that an interval of a difference (or
-of a probability of improvement) that misses 0 (or 1/2) is a false declaration.
+its own games. Both agents have the same distributions, so that an interval of a difference (or of a
+probability of improvement) that excludes 0 (or 1/2) is a false positive.
 
-The true value of a statistic is that of infinitely many runs of the same games: of a grid of 400
-quantiles of each game. Printed is the share of studies whose 95% interval holds it, for the
-report's intervals and for the percentile bootstrap, which was the report's before.
+The true value of a statistic is that of infinitely many runs of the same games: a grid of 400
+quantiles of each game. Prints the share of studies whose 95% interval covers it, for the report's
+intervals and for the percentile bootstrap, which the report used before.
 """
 
 import argparse
@@ -43,8 +43,7 @@ STATISTICS = (*AGGREGATES, *(f"Δ {name}" for name in COMPARED), "P(X > Y)")
 def coverage(
     scores: str, seeds: int, games: int, studies: int, resamples: int = 500, seed: int = 0
 ) -> dict[str, tuple[float, float]]:
-    """Share of studies whose interval holds the true value, by statistic: the report's intervals
-    and the percentile bootstrap's."""
+    """Coverage by statistic: of the report's intervals and of the percentile bootstrap's."""
     generator = np.random.default_rng([seed, seeds, games, list(SCORES).index(scores)])
     held: dict[str, list[Array]] = {name: [] for name in STATISTICS}
     for start in range(0, studies, TOGETHER):
@@ -60,7 +59,7 @@ def coverage(
 def _some(
     scores: str, seeds: int, games: int, number: int, resamples: int, generator: np.random.Generator
 ) -> dict[str, Array]:
-    """For each statistic, [2 methods, studies]: does the interval hold the true value?"""
+    """For each statistic, [2 methods, studies]: whether the interval covers the true value."""
     noise = SCORES[scores]
     centre, deviation = noise.mean(), noise.std()
     grid = (noise.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES) - centre) / deviation
@@ -111,7 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--games", nargs="+", type=int, default=[2, 5, 26, 55])
     options = parser.parse_args(arguments)
     error = np.sqrt(0.95 * 0.05 / options.studies)
-    print(f"{options.studies} studies a row: a standard error of {error:.3f} where 0.95 is true\n")
+    print(
+        f"{options.studies} studies per row: standard error {error:.3f} if the coverage is 0.95\n"
+    )
     head = ("scores", "seeds", "games", *STATISTICS)
     print("| " + " | ".join(head) + " |\n|---" + "|--:" * (len(head) - 1) + "|", flush=True)
     rows = []
