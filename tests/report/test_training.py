@@ -81,4 +81,6 @@ def test_the_report_writes_them_and_names_another_protocol(tmp_path: Path) -> No
     text = page.read_text()
     assert "protocol.sticky_actions is 0.0 here and 0.25 there" in text
     assert "training-table" in text
+    assert make_report(tmp_path, baselines="dopamine", resamples=100)[0].read_text() == text
     assert "training-table" not in make_report(tmp_path, resamples=100)[0].read_text()
+    assert not (page.parent / "training_returns.csv").exists(), "left by the report before"

@@ -133,7 +133,7 @@ def _manifest(out: Path) -> dict[str, str]:
     return {
         name: str(digest)
         for name, digest in found.items()
-        if name in ("index.html", "scores.csv")
+        if name in ("index.html", "scores.csv", "training_returns.csv")
         or (name.startswith("figures/") and "/" not in name[8:] and name[8:] not in ("", "..", "."))
     }
 
