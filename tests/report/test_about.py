@@ -1,4 +1,4 @@
-"""study.json: what it changes in a report, and that a report does without it."""
+"""study.json: what it changes in a report, and reports without it."""
 
 import json
 from pathlib import Path
@@ -43,12 +43,12 @@ def test_a_headline_without_runs_changes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "strong", 0.01)
     write(tmp_path, "usual", 0.25)
     assert main_series(tmp_path, "weak", "dqn") == "Rainbow Pro (c 0.25)"
-    (write(tmp_path, "weak", 0.05) / "metrics.jsonl").unlink()  # begun, and not evaluated yet
+    (write(tmp_path, "weak", 0.05) / "metrics.jsonl").unlink()  # started, not evaluated yet
     assert main_series(tmp_path, "weak") == "Rainbow Pro (c 0.25)"
 
 
 def test_a_headline_whose_runs_are_there_twice_is_found(tmp_path: Path) -> None:
-    """Of equals the first folder's are kept, and these are not under the headline's name."""
+    """Of duplicates, the first folder is kept, which is not the headline's."""
     write(tmp_path, "a", 0.01)
     write(tmp_path, "b", 0.05)
     write(tmp_path, "c", 0.05)

@@ -1,4 +1,4 @@
-"""The command from outside: files, bytes, one line for a mistake."""
+"""The report command: files, reproducible bytes, one-line errors."""
 
 import csv
 import hashlib
@@ -68,7 +68,7 @@ def test_every_figure_as_png_svg_and_csv_one_page_and_the_scores(written: Path) 
 
 
 def test_same_runs_same_bytes(written: Path, runs: Path, tmp_path: Path) -> None:
-    """In another process, from a copy of the runs elsewhere, under another hash seed."""
+    """In another process, from a copy of the runs elsewhere, with another hash seed."""
     copy = tmp_path / "elsewhere" / "study"
     shutil.copytree(runs, copy)
     arguments = ["report", str(copy), "--out", str(tmp_path / "out")]
@@ -109,12 +109,12 @@ def test_scores_csv_has_every_run_and_its_protocol(written: Path) -> None:
     assert float(good["final_scaled"]) == pytest.approx(scaled, rel=1e-6)
 
 
-def test_the_page_stands_alone_and_shows_what_is_wrong(written: Path) -> None:
+def test_the_page_is_self_contained_and_shows_what_is_wrong(written: Path) -> None:
     page = (written / "index.html").read_text()
     own = page
     assert 'src="' not in own
     for name in ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink", "http-equiv"):
-        own = own.replace(name, "")  # names of XML's, not addresses
+        own = own.replace(name, "")  # XML namespaces, not requests
     assert "http" not in own
     assert len(page) < 1_000_000
     assert "the disk is full &lt;here&gt; &amp; there" in own

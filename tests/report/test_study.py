@@ -1,4 +1,4 @@
-"""Series, arrays and the words about them."""
+"""Series, arrays and the sentences about them."""
 
 import math
 from dataclasses import replace
@@ -78,7 +78,7 @@ def test_one_period_among_several_taus(tmp_path: Path) -> None:
     assert names(tmp_path) == ["DQN (periodic)", "DQN (Polyak, τ 0.005)", "DQN (Polyak, τ 0.05)"]
 
 
-def test_a_grid_of_c_is_told_by_c_however_it_was_said(tmp_path: Path) -> None:
+def test_a_grid_of_c_is_named_by_c_however_it_was_set(tmp_path: Path) -> None:
     env = "MinAtar/Breakout-v1"
     write(tmp_path, "dqn-pro", env, 0, 1.0)  # c = 0.0625
     write(tmp_path, "dqn-pro", env, 1, 1.0, proximal__pull_per_sync=1.0)  # the same c
@@ -278,7 +278,7 @@ def test_a_series_without_a_partner_has_a_sentence_too(tmp_path: Path) -> None:
     assert "nothing to compare it with" in sentences[1]
 
 
-def test_the_budget_is_said_once_and_the_games_counted_are_named(tmp_path: Path) -> None:
+def test_the_budget_is_stated_once_and_the_games_are_counted(tmp_path: Path) -> None:
     for game in ("Alien", "AirRaid"):  # AirRaid has no human score
         for agent in ("dqn", "dqn-pro", "rainbow", "rainbow-pro"):
             for seed in (0, 1):

@@ -1,4 +1,4 @@
-"""Study files are read strictly: what does not belong is named, with what was probably meant."""
+"""Study files are read strictly: errors name the mistake and suggest the closest match."""
 
 import math
 import socket
@@ -73,7 +73,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert load(str(tmp_path / "mine.toml")).title == "small"
 
 
-def test_a_scale_of_ones_own_and_a_change_to_a_usual_one() -> None:
+def test_a_custom_scale_and_an_override_of_a_default_one() -> None:
     study = parse(
         "mine",
         SMALL
@@ -217,7 +217,7 @@ def test_something_else_at_a_clusters_address_is_noticed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts, and never answers
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections but never answers
         address = f"127.0.0.1:{server.getsockname()[1]}"
         words = ["study", "main", "--scale", "smoke", "--executor", "ray", "--address", address]
         with pytest.raises(SystemExit) as left:

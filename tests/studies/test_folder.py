@@ -1,4 +1,4 @@
-"""A study's folder and its export, as a report finds them: which figure, which variant in front."""
+"""A study's folder and its export, as a report reads them: figure and headline."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ GRID = ["rainbow", "rainbow-pro-c-0.0125", "rainbow-pro-c-0.025", "rainbow-pro-c
 
 
 def written(folder: Path, name: str, only: Sequence[str]) -> list[Job]:
-    """A study at smoke scale with made-up curves."""
+    """A study at smoke scale with synthetic curves."""
     study = load(name)
     scale = study.scales["smoke"]
     jobs = expand(study, scale, folder, only=only)

@@ -1,4 +1,4 @@
-"""What runs need, measured in another process: the same numbers, the same refusals."""
+"""The resources of runs, measured in another process: same numbers, same errors."""
 
 from pathlib import Path
 

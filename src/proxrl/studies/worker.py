@@ -38,7 +38,7 @@ TAKE_OVER_SECONDS = 30 * 60.0  # for a process elsewhere to reach its next check
 How = Literal["wait", "take-over"]
 
 
-def carry_out(config: RunConfig, folder: Path, how: How) -> int:
+def run_job(config: RunConfig, folder: Path, how: How) -> int:
     """Train or resume; returns the exit code."""
     display = Reporter(RunFolder(folder))
     try:
@@ -116,7 +116,7 @@ def main() -> None:
     threading.Thread(target=_stop_without, args=(int(parent),), daemon=True).start()
     config = from_json(json.load(sys.stdin))
     assert how in ("wait", "take-over"), how
-    sys.exit(carry_out(config, Path(folder), "wait" if how == "wait" else "take-over"))
+    sys.exit(run_job(config, Path(folder), "wait" if how == "wait" else "take-over"))
 
 
 if __name__ == "__main__":
