@@ -265,13 +265,13 @@ def test_a_corrupt_run_is_a_warning(runs: Path, tmp_path: Path, capsys) -> None:
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (lambda root: None, [], "holds no runs"),
-        (lambda root: (root / "config.json").write_text('{"layers": 3}'), [], "holds no runs"),
+        (lambda root: None, [], "contains no runs"),
+        (lambda root: (root / "config.json").write_text('{"layers": 3}'), [], "contains no runs"),
         (lambda root: root.rmdir(), [], "does not exist"),
         (lambda root: None, ["--steps", "0"], "invalid --steps 0: must be at least 1"),
         (lambda root: None, ["--resamples", "0"], "invalid --resamples 0: must be"),
         (lambda root: None, ["--baselines", "atari"], "dopamine"),
-        (lambda root: cartpole(root), ["--baselines", "dopamine"], "is for Atari"),
+        (lambda root: cartpole(root), ["--baselines", "dopamine"], "only for Atari"),
         (lambda root: cartpole(root), ["--steps", "10"], "no run has an evaluation by then"),
         (lambda root: cartpole(root), ["--out", "/dev/null/x"], "cannot write to /dev/null/x"),
         (lambda root: cartpole(root, 2), [], "evaluation.episodes (1 in a, 2 in b)"),

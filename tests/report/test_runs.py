@@ -166,7 +166,7 @@ def test_a_run_that_has_not_been_evaluated_yet(tmp_path: Path) -> None:
 def test_nothing_to_report_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         read_runs(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="holds no runs"):
+    with pytest.raises(UserError, match="contains no runs"):
         read_runs(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="not a folder"):

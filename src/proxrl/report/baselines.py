@@ -1,4 +1,4 @@
-"""Dopamine's published learning curves beside ours (google/dopamine, baselines/atari/data).
+"""Dopamine's published learning curves (google/dopamine, baselines/atari/data).
 
 They are *training* returns, averaged over the episodes of an iteration of 250,000 agent steps (1M
 frames), batch 32, up to 200M frames: not evaluation returns, and labelled accordingly.
@@ -74,7 +74,7 @@ def beside(study: StudyResults) -> tuple[Baseline, ...]:
     if "dopamine" not in study.suite.baselines:
         those = " and ".join(one.title for one in BUILT_IN if "dopamine" in one.baselines)
         raise UserError(
-            f"--baselines dopamine is for {those}: Dopamine published no such curves for "
+            f"invalid --baselines dopamine: only for {those}; there are no published curves of "
             f"{', '.join(study.games[:3])}"
         )
     agents = {block.series.agent.removesuffix("-pro") for block in study.blocks}

@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def is_the_pull(self) -> bool:
-        """An agent with the pull against the same without, and nothing else that differs."""
+        """Whether the two agents differ only in the pull."""
         return self.pro.series.agent == f"{self.base.series.agent}-pro" and not self.confounds
 
     @property

@@ -13,11 +13,11 @@ def read_runs(root: Path) -> list[Run]:
     """All runs below a folder, by path; raises `UserError` if none can be reported."""
     if not root.is_dir():
         problem = "is not a folder" if root.exists() else "does not exist"
-        raise UserError(f"{root} {problem}: give a folder of runs")
+        raise UserError(f"{root} {problem}: pass a folder of runs")
     runs = [read_run(path, root) for path in run_folders(root)]
     if not runs:
         raise UserError(
-            f"{root} holds no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
+            f"{root} contains no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
         )
     if not any(run.usable for run in runs):
         first = next((run for run in runs if run.note), runs[0])

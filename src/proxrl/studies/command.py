@@ -1,4 +1,4 @@
-"""`proxrl study`: every figure of the paper as one command. Parsing and printing (no torch)."""
+"""`proxrl study`: each figure of the paper as one command. Parsing and printing (no torch)."""
 
 import signal
 import threading
@@ -254,7 +254,9 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
 
 
 def _print_list(console: Console) -> None:
-    table = Table("study", "figure", "what", title="studies, and their runs at each scale")
+    table = Table(
+        "study", "figure", "what", title="built-in studies and their number of runs at each scale"
+    )
     for scale_name in load(BUILT_IN[-1]).scales:
         table.add_column(scale_name, justify="right", no_wrap=True)
     for name in BUILT_IN:

@@ -72,9 +72,7 @@ def _job(study: Study, scale: Scale, variant: Variant, game: str, seed: int, fol
     try:
         config = validated(config)
     except UserError as error:
-        carried = (
-            "" if settings == variant.settings else f" (carried over from {study.written_for})"
-        )
+        carried = "" if settings == variant.settings else f" (converted from {study.written_for})"
         raise UserError(f"{study.name}, {variant.name} on {game}: {error}{carried}") from None
     return Job(variant.name, game, seed, config, folder / _name(variant.name, game, seed))
 

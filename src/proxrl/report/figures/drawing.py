@@ -1,6 +1,6 @@
 """Figures by matplotlib, in the paper's colours; the same plots give the same bytes.
 
-An SVG has text as text and presentation attributes in place of inline styles, so that the page can
+An SVG has text as text and presentation attributes instead of inline styles, so that the page can
 show it under a Content-Security-Policy without inline styles and recolour it for a dark screen.
 Labels are never parsed as mathematics: a `$` in a name stays a `$`.
 """

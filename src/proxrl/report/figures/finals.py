@@ -90,7 +90,7 @@ def gains(study: StudyResults, one: Comparison) -> Plot | None:
     caption = (
         f"{formula}, mean final scores over seeds; {pro.name} ahead in {ahead} of the {len(games)} "
         f"games with a {reference} score. "
-        "Bars: final; dots: the same formula with the mean of the whole curve in place of its end."
+        "Bars: final; dots: the same formula with the mean of the whole curve instead of its end."
     )
     if left_out:
         caption += f" The other {left_out} are left out."
