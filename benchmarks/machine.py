@@ -1,36 +1,44 @@
 """The limit that the machine sets: how fast it multiplies matrices."""
 
-import math
 import time
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
+from proxrl.agents.learner import Learner
 from proxrl.agents.networks import build_network
-from proxrl.config import NetworkConfig
-from proxrl.types import ObservationSpec
-
-ATARI = ObservationSpec((84, 84), "uint8", 4, high=255.0)
-ACTIONS, BATCH = 4, 64
+from proxrl.config import RunConfig
+from proxrl.training.environments import scoring_environment
+from proxrl.types import Batch
 
 
-def gflop_per_update(network: str) -> float:
-    """Multiplications and additions of a DQN update on Atari, counted layer by layer: a forward
-    pass of each network, and a backward pass, which is two more products for every layer but the
-    first (whose inputs need no gradient)."""
-    products: list[int] = []  # multiply-adds of each layer for one state
+def example_learner(config: RunConfig) -> tuple[Learner, Batch]:
+    """The learner of a configuration, and a random batch for it."""
+    environment = scoring_environment(config)
+    spec, actions = environment.observation, environment.actions
+    environment.close()
+    network = build_network(spec, actions, config.network, config.seed, config.head)
+    generator, size = np.random.default_rng(0), config.replay.batch_size
+    states = generator.integers(0, 2, (2, size, *spec.state_shape)).astype(spec.dtype)
+    batch = Batch(
+        states=torch.from_numpy(states[0]),
+        actions=torch.from_numpy(generator.integers(0, actions, size)),
+        returns=torch.from_numpy(generator.normal(size=size).astype(np.float32)),
+        discounts=torch.full((size,), 0.99),
+        next_states=torch.from_numpy(states[1]),
+        indices=np.arange(size),
+    )
+    return Learner(network, config, torch.device("cpu")), batch
 
-    def count(layer: nn.Module, _: object, outputs: Tensor) -> None:
-        assert isinstance(layer, nn.Conv2d | nn.Linear)
-        each = math.prod(layer.weight.shape[1:])
-        products.append(outputs.numel() * each)
 
-    built = build_network(ATARI, ACTIONS, NetworkConfig(network, (512,)), seed=0)
-    for layer in built.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            layer.register_forward_hook(count)
-    built(torch.zeros((1, *ATARI.state_shape), dtype=torch.uint8))
-    return 2e-9 * BATCH * (4 * sum(products) - products[0])
+def gflop_per_update(config: RunConfig) -> float:
+    """Multiplications and additions in the matrix products and convolutions of one update."""
+    learner, batch = example_learner(config)
+    learner.update(batch)  # which also measures distances, as few updates do
+    with FlopCounterMode(display=False) as counted:
+        learner.update(batch)
+    return counted.get_total_flops() / 1e9
 
 
 def matmul_gflops(seconds: float = 1.0, side: int = 2048) -> float:
@@ -45,6 +53,6 @@ def matmul_gflops(seconds: float = 1.0, side: int = 2048) -> float:
     return best
 
 
-def steps_per_second_limit(gflops: float, network: str) -> float:
-    """Agent steps a second if nothing but the multiplications took time (an update per 4 steps)."""
-    return gflops / gflop_per_update(network) * 4
+def steps_per_second_limit(gflops: float, config: RunConfig) -> float:
+    """Agent steps per second if nothing but the multiplications took time."""
+    return gflops / gflop_per_update(config) * config.learner.update_period_steps

@@ -1,4 +1,5 @@
-"""What the pull costs: time per update, DQN Pro over DQN and Rainbow Pro over Rainbow, on Atari.
+"""What the pull costs: time per update, DQN Pro over DQN and Rainbow Pro over Rainbow, on Atari
+and on MinAtar.
 
     python -m benchmarks.overhead [blocks]
 
@@ -11,38 +12,28 @@ import time
 import numpy as np
 import torch
 
+from benchmarks.machine import example_learner
 from proxrl import presets
 from proxrl.agents.learner import Learner
-from proxrl.agents.networks import build_network
 from proxrl.training.resources import available_cores
-from proxrl.types import Batch, ObservationSpec
+from proxrl.types import Batch
 
 UPDATES = 10  # per block
 
 
 def main() -> None:
     blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 120
-    torch.set_num_threads(available_cores())
-    for agent in ("dqn", "rainbow"):
-        compare(agent, blocks)
+    for env, threads in (("ALE/Breakout-v5", available_cores()), ("MinAtar/Breakout-v1", 1)):
+        torch.set_num_threads(threads)
+        for agent in ("dqn", "rainbow"):
+            compare(agent, env, blocks)
 
 
-def compare(base: str, blocks: int) -> None:
-    spec = ObservationSpec((84, 84), "uint8", 4, high=255.0)
-    cpu = torch.device("cpu")
+def compare(base: str, env: str, blocks: int) -> None:
     learners = []
     for agent in (base, f"{base}-pro"):
-        config = presets.make(agent, "ALE/Breakout-v5")
-        network = build_network(spec, 4, config.network, 0, config.head)
-        learners.append(Learner(network, config, cpu))
-    batch = Batch(
-        states=torch.randint(0, 255, (64, 4, 84, 84), dtype=torch.uint8),
-        actions=torch.randint(0, 4, (64,)),
-        returns=torch.randn(64),
-        discounts=torch.full((64,), 0.99),
-        next_states=torch.randint(0, 255, (64, 4, 84, 84), dtype=torch.uint8),
-        indices=np.arange(64),
-    )
+        learner, batch = example_learner(presets.make(agent, env))
+        learners.append(learner)
     for learner in learners:
         block(learner, batch)
     ratios = []
@@ -56,7 +47,7 @@ def compare(base: str, blocks: int) -> None:
     medians = np.median(generator.choice(ratios, (2000, blocks)), axis=1)
     low, high = np.quantile(medians, [0.025, 0.975])
     print(
-        f"time per update, {base}-pro / {base} = {np.median(ratios):.3f} "
+        f"time per update on {env}, {base}-pro / {base} = {np.median(ratios):.3f} "
         f"(95% interval of the median {low:.3f} to {high:.3f}, {blocks} pairs of {UPDATES} updates)"
     )
 

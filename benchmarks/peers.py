@@ -1,11 +1,11 @@
 """One training process of one library, timed after warm-up; prints a JSON line.
 
-    python -m benchmarks.peers proxrl atari          (or: sb3, minatar; add --profile)
+    python -m benchmarks.peers proxrl atari 2    (or: sb3; minatar, cartpole; threads; --profile)
 
-Both get the same environment protocol, network, batch, update period, replay size, threads and
-torch. Stable-Baselines3 gets its memory-optimised replay and the faster of the documented Atari
-wrappers (Gymnasium's, which reads grayscale screens from the emulator). Exploration is at its final
-value for both, so that both ask their network at every step.
+Both get the same environment protocol, network, batch, update period, replay size and torch.
+Stable-Baselines3 gets its memory-optimised replay and the faster of the documented Atari wrappers
+(Gymnasium's, which reads grayscale screens from the emulator). Exploration is at its final value
+for both, so that both ask their network at every step.
 """
 
 import atexit
@@ -29,12 +29,12 @@ from proxrl.runs.folder import RunFolder
 from proxrl.training.loop import Trainer
 from proxrl.training.resources import available_cores
 
-ENVS = {"atari": "ALE/Breakout-v5", "minatar": "MinAtar/Breakout-v1"}
-WARMUP = {"atari": 2_000, "minatar": 5_000}
-TIMED = {"atari": 1_200, "minatar": 8_000}  # agent steps
+ENVS = {"atari": "ALE/Breakout-v5", "minatar": "MinAtar/Breakout-v1", "cartpole": "CartPole-v1"}
+WARMUP = {"atari": 2_000, "minatar": 5_000, "cartpole": 2_000}
+TIMED = {"atari": 1_200, "minatar": 8_000, "cartpole": 6_000}  # agent steps
 SETTLE = 200  # agent steps with updates before the clock starts
 CAPACITY = 50_000
-NETWORKS = {"atari": "nature", "minatar": "minatar"}  # Stable-Baselines3's; ours pads on Atari
+NETWORKS = {"atari": "nature", "minatar": "minatar", "cartpole": "mlp"}  # as SB3 has them
 
 
 def warm_run(agent: str, suite: str, threads: int, network: str | None = None) -> Trainer:
@@ -84,7 +84,7 @@ def time_sb3(suite: str, threads: int) -> Callable[[], float]:
     torch.set_num_threads(threads)
     config = presets.make("dqn", ENVS[suite])
     model = DQN(
-        "CnnPolicy",
+        "MlpPolicy" if suite == "cartpole" else "CnnPolicy",
         _sb3_env(suite),
         learning_rate=config.learner.learning_rate,
         buffer_size=CAPACITY,
@@ -127,6 +127,8 @@ def time_sb3(suite: str, threads: int) -> Callable[[], float]:
 def _sb3_env(suite: str) -> Any:
     from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
 
+    if suite == "cartpole":
+        return DummyVecEnv([lambda: gymnasium.make(ENVS[suite])])
     if suite == "minatar":
         import minatar.gym
 
@@ -156,6 +158,8 @@ def _sb3_env(suite: str) -> Any:
 
 def _sb3_policy(suite: str, adam_epsilon: float) -> dict[str, Any]:
     policy: dict[str, Any] = {"optimizer_kwargs": {"eps": adam_epsilon}}
+    if suite == "cartpole":
+        policy |= {"net_arch": list(presets.make("dqn", ENVS[suite]).network.hidden)}
     if suite == "minatar":
         from benchmarks.minatar_cnn import MinAtarCNN
 
@@ -171,8 +175,8 @@ PEERS = {"proxrl": time_proxrl, "sb3": time_sb3}
 
 
 def main() -> None:
-    peer, suite = sys.argv[1:3]
-    threads = available_cores()
+    peer, suite, *rest = sys.argv[1:]
+    threads = next((int(word) for word in rest if word.isdigit()), available_cores())
     timed = PEERS[peer](suite, threads)
     profile = cProfile.Profile() if "--profile" in sys.argv else None
     rate = profile.runcall(timed) if profile else timed()

@@ -1,8 +1,10 @@
 """Agent steps per second against Stable-Baselines3 and against the matrix-multiply limit.
 
-    python -m benchmarks.throughput [atari|minatar] [rounds]
+    python -m benchmarks.throughput [atari|minatar|cartpole] [rounds]
 
-Each measurement is a process of its own; the two libraries alternate.
+Each measurement is a process of its own; the two libraries alternate. Each library runs with the
+number of threads, 1 or 2, that suits it best: a round before the first decides. The share of the
+limit is that of proxrl with the threads that the presets have.
 """
 
 import json
@@ -11,11 +13,16 @@ import sys
 from statistics import median
 
 from benchmarks.machine import steps_per_second_limit
+from benchmarks.peers import ENVS, NETWORKS
+from proxrl import presets
+from proxrl.training.resources import available_cores
+
+Result = dict[str, float]
 
 
-def measure(peer: str, suite: str, *options: str) -> tuple[dict[str, float], str]:
+def measure(peer: str, suite: str, threads: int, *options: str) -> tuple[Result, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.peers", peer, suite, *options],
+        [sys.executable, "-m", "benchmarks.peers", peer, suite, str(threads), *options],
         capture_output=True,
         text=True,
         check=False,
@@ -26,40 +33,60 @@ def measure(peer: str, suite: str, *options: str) -> tuple[dict[str, float], str
     return json.loads(line), rest
 
 
+def best_threads(peer: str, suite: str) -> int:
+    rates = {
+        threads: measure(peer, suite, threads)[0]["steps_per_second"]
+        for threads in range(1, min(2, available_cores()) + 1)
+    }
+    print(f"{suite}: {peer} with {rates} threads: steps/s", flush=True)
+    return max(rates, key=lambda threads: rates[threads])
+
+
 def compare(suite: str, rounds: int) -> None:
-    rates: dict[str, list[float]] = {"proxrl": [], "sb3": []}
-    gflops = []
+    threads = {peer: best_threads(peer, suite) for peer in ("proxrl", "sb3")}
+    results: dict[str, list[Result]] = {"proxrl": [], "sb3": []}
     for number in range(rounds):
-        for peer in rates:
-            result, _ = measure(peer, suite)
-            rates[peer].append(result["steps_per_second"])
-            gflops.append(result["matmul_gflops"])
+        for peer, seen in results.items():
+            seen.append(measure(peer, suite, threads[peer])[0])
             print(
-                f"{suite} round {number + 1}: {peer:<7}{result['steps_per_second']:8.1f} steps/s "
-                f"({result['threads']} threads, {result['matmul_gflops']:.0f} GFLOP/s)",
+                f"{suite} round {number + 1}: {peer:<7}{seen[-1]['steps_per_second']:8.1f} steps/s "
+                f"({threads[peer]} threads, {seen[-1]['matmul_gflops']:.0f} GFLOP/s)",
                 flush=True,
             )
-    ratios = sorted(ours / theirs for ours, theirs in zip(*rates.values(), strict=True))
+    pairs = zip(results["proxrl"], results["sb3"], strict=True)
+    ratios = sorted(ours["steps_per_second"] / its["steps_per_second"] for ours, its in pairs)
     print(
         f"{suite}: proxrl / Stable-Baselines3 = {median(ratios):.2f} "
         f"(lowest {ratios[0]:.2f}, highest {ratios[-1]:.2f}, {rounds} pairs)"
     )
+    report_share(suite, results["proxrl"])
+    for peer in results:
+        profile = measure(peer, suite, threads[peer], "--profile")[1]
+        print(f"\nprofile of {peer} on {suite}:\n{profile.strip()}")
+
+
+def report_share(suite: str, results: list[Result]) -> None:
+    config = presets.make("dqn-pro", ENVS[suite], {"network.kind": NETWORKS[suite]})
+    shares = sorted(
+        one["steps_per_second"] / steps_per_second_limit(one["matmul_gflops"], config)
+        for one in results
+    )
+    gflops = median(one["matmul_gflops"] for one in results)
+    limit = steps_per_second_limit(gflops, config)
+    print(
+        f"{suite}: {median(shares):.0%} ({shares[0]:.0%} to {shares[-1]:.0%}) of the {limit:,.0f} "
+        f"steps/s that {gflops:.0f} GFLOP/s allow on network {NETWORKS[suite]}"
+    )
     if suite == "atari":
-        limit, padded = (
-            steps_per_second_limit(median(gflops), network) for network in ("nature", "nature-same")
-        )
+        padded = presets.make("dqn-pro", ENVS[suite])
         print(
-            f"atari: {median(rates['proxrl']):.0f} of at most {limit:.0f} steps/s that "
-            f"{median(gflops):.0f} GFLOP/s allow on network nature, which both have here: "
-            f"{median(rates['proxrl']) / limit:.0%}; on the presets' nature-same they allow "
-            f"{padded:.0f} steps/s"
+            f"atari: they allow {steps_per_second_limit(gflops, padded):.0f} steps/s on network "
+            f"{padded.network.kind}, which the presets have"
         )
-    for peer in rates:
-        print(f"\nprofile of {peer} on {suite}:\n{measure(peer, suite, '--profile')[1].strip()}")
 
 
 if __name__ == "__main__":
-    chosen = [name for name in ("atari", "minatar") if name in sys.argv] or ["atari", "minatar"]
+    chosen = [name for name in ENVS if name in sys.argv] or list(ENVS)
     times = next((int(word) for word in sys.argv[1:] if word.isdigit()), 5)
     for each in chosen:
         compare(each, times)

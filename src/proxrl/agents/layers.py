@@ -26,7 +26,9 @@ class Dense:
         self._relu = relu
 
     def forward(self, inputs: Tensor) -> Tensor:
-        outputs = functional.linear(inputs.flatten(1), self._weight, self._bias)
+        if inputs.dim() > 2:
+            inputs = inputs.flatten(1)
+        outputs = functional.linear(inputs, self._weight, self._bias)
         return outputs.relu_() if self._relu else outputs
 
     def backward(
@@ -123,7 +125,8 @@ class SmallConvolution:
         numbers = torch.arange(math.prod(spec.state_shape)).view(1, *spec.state_shape)
         images = to_images(numbers, spec)[0]  # [height, width, channels]
         patches = images.unfold(0, side, 1).unfold(1, side, 1).permute(0, 1, 3, 4, 2)
-        self._places, self._patch = patches.shape[:2], math.prod(patches.shape[2:])
+        self._patch = math.prod(patches.shape[2:])
+        self._features = math.prod(patches.shape[:2]) * module.out_channels
         self._index = patches.flatten()
 
     def patches(self, states: Tensor) -> Tensor:
@@ -138,7 +141,7 @@ class SmallConvolution:
     def forward(self, inputs: Tensor) -> Tensor:
         kernel = self._weight.permute(0, 2, 3, 1).flatten(1)  # [out, side x side x channels]
         outputs = functional.linear(inputs, kernel, self._bias).relu_()
-        return outputs.view(-1, *self._places, len(kernel))
+        return outputs.view(-1, self._features)
 
     def backward(
         self, inputs: Tensor, outputs: Tensor, gradient: Tensor, wanted: bool

@@ -94,7 +94,7 @@ class Learner:
         backward(at_action(gradients, batch.actions, outputs))  # dh/dw
         self._add_penalty(proximal_batch or batch)
 
-        distances = self._distances(batch)
+        distances = self._distances(batch, outputs)
         alpha = self.learning_rate
         self.rule.change_gradient(self.weights, self.anchor)
         self.rule.change_weights(self.weights, self.anchor, alpha)  # the proximal pull
@@ -157,11 +157,14 @@ class Learner:
         distance: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(apart)))
         return distance
 
-    def _distances(self, batch: Batch) -> Distances | None:
+    def _distances(self, batch: Batch, outputs: Tensor) -> Distances | None:
+        """`outputs` are the online network's for the batch, which noise makes useless here."""
         if self.updates % self._probe_period:
             return None
         with self._without_noise():
-            apart = self.online(batch.states) - self.target(batch.states)
+            noisy = bool(self._noisy[0])
+            values = self.online(batch.states) if noisy else self._head.values(outputs)
+            apart = values - self.target(batch.states)
         return Distances(
             parameters=self._distance(),
             values=apart.gather(1, batch.actions[:, None]).abs().mean(),

@@ -28,6 +28,7 @@ class MinAtar:
             env, sticky_action_prob=protocol.sticky_actions, disable_env_checker=True
         )
         self._env = made.unwrapped
+        self._game: Any = self._env.game  # type: ignore[attr-defined]
         space = made.action_space
         assert isinstance(space, gymnasium.spaces.Discrete)
         shape = made.observation_space.shape
@@ -38,9 +39,14 @@ class MinAtar:
         self.observation = ObservationSpec(shape, "uint8", protocol.stack, high=1.0)
 
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
-        observation, _ = self._env.reset(seed=int(seed.generate_state(1)[0]))
-        self._env.game.last_action = 0  # type: ignore[attr-defined]
-        return TimeStep(observation, 0.0, End.NO, game_over=False)
+        game, number = self._game, int(seed.generate_state(1)[0])
+        if game.env.random is game.random:
+            game.random.seed(number)  # as `game.seed` does, which makes a new generator: 100 us
+        else:
+            game.seed(number)
+        game.reset()
+        game.last_action = 0
+        return TimeStep(game.state(), 0.0, End.NO, game_over=False)
 
     def step(self, action: int) -> TimeStep:
         observation, reward, terminated, _, _ = self._env.step(action)
@@ -52,7 +58,7 @@ class MinAtar:
 
     def render(self) -> Array:
         """Each channel in a colour of its own, the topmost channel winning."""
-        state: Array = self._env.game.state()  # type: ignore[attr-defined]
+        state: Array = self._game.state()
         channels = state.shape[-1]
         hues = np.linspace(0.0, 1.0, channels, endpoint=False)
         colours = 0.5 + 0.5 * np.cos(2 * np.pi * (hues[:, None] + np.array([0.0, 1 / 3, 2 / 3])))

@@ -1,0 +1,56 @@
+"""A whole run by this version and by another checkout of proxrl, alternating: wall-clock ratio.
+
+    python -m benchmarks.before_after OTHER_CHECKOUT [rounds] [steps]
+
+The run is DQN on MinAtar Freeway with the preset's evaluations, whose episodes are long there.
+Start-up is part of it. Both versions need the same environment of Python packages.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+HERE = Path(__file__).parent.parent
+
+
+def seconds(checkout: Path, steps: int, folder: str) -> float:
+    command = ["train", "dqn", "--env", "MinAtar/Freeway-v1", "--steps", str(steps)]
+    start = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "proxrl", *command, "--folder", folder],
+        env={**os.environ, "PYTHONPATH": str(checkout / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
+    return time.perf_counter() - start
+
+
+def main(other: Path, rounds: int, steps: int) -> None:
+    ratios = []
+    for number in range(rounds):
+        with tempfile.TemporaryDirectory() as folder:
+            before = seconds(other, steps, f"{folder}/before")
+            after = seconds(HERE, steps, f"{folder}/after")
+        ratios.append(before / after)
+        print(
+            f"round {number + 1}: before {before:.1f} s, after {after:.1f} s: {ratios[-1]:.2f}",
+            flush=True,
+        )
+    print(
+        f"MinAtar Freeway, {steps:,} steps, before / after = {median(ratios):.2f} "
+        f"(lowest {min(ratios):.2f}, highest {max(ratios):.2f}, {rounds} rounds)"
+    )
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        raise SystemExit("usage: python -m benchmarks.before_after OTHER_CHECKOUT [rounds] [steps]")
+    numbers = [int(word.replace("_", "")) for word in sys.argv[2:]]
+    main(Path(sys.argv[1]).resolve(), *(numbers + [3, 50_000][len(numbers) :]))
