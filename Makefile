@@ -1,4 +1,4 @@
-# proxrl: every command a developer or a reader needs. Nothing but Python 3.11 and make is assumed.
+# proxrl: all commands for users and developers. Requires only Python 3.11 and make.
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -7,10 +7,10 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 .DEFAULT_GOAL := help
 .PHONY: help install demo test test-slow test-faults browser check format bench clean
 
-help:  ## list these commands
+help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-install: $(VENV)/.installed  ## virtual environment with pinned dependencies
+install: $(VENV)/.installed  ## create a virtual environment with pinned dependencies
 
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "installing proxrl into $(VENV) (a few minutes the first time)"
@@ -18,19 +18,19 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	@$(PIP) install --constraint constraints.txt --editable '.[minatar,ray,sb3,tianshou,dev]'
 	@touch $@
 
-demo: install  ## DQN and DQN Pro side by side on MinAtar, then a report: about five minutes
+demo: install  ## train DQN and DQN Pro side by side on MinAtar, make a report: about five minutes
 	@$(BIN)/proxrl demo
 
-test: install  ## the fast suite
+test: install  ## run the fast test suite
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-slow: install  ## real learning, three seeds each, and all 64 switches: hours on 2 cores
+test-slow: install  ## run real training, three seeds each, and all 64 switch combinations: hours on 2 cores
 	@$(BIN)/python -m pytest -m slow
 
-test-faults: install  ## 50 random kills in each of five settings: ten minutes
+test-faults: install  ## kill runs 50 times at random in each of five settings: ten minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m faults
 
-browser:  ## Chromium for the tests of the report's page (Debian, as root; skipped elsewhere)
+browser:  ## install Chromium for the tests of the report's page (Debian, as root; skipped elsewhere)
 	@if command -v chromium >/dev/null || command -v google-chrome >/dev/null; then :; \
 	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 		{ apt-get update -qq && \
@@ -38,7 +38,7 @@ browser:  ## Chromium for the tests of the report's page (Debian, as root; skipp
 		echo "chromium could not be installed: the report's page will not be tested in a browser"; \
 	else echo "no chromium, apt-get or root: the report's page will not be tested in a browser"; fi
 
-check: install  ## format, lint, types, tests: what CI runs
+check: install  ## check format, lint and types and run the tests, as CI does
 	@$(BIN)/python -m ruff format --check .
 	@$(BIN)/python -m ruff check .
 	@$(BIN)/python -m mypy
@@ -48,7 +48,7 @@ format: install  ## format the code and apply safe lint fixes
 	@$(BIN)/python -m ruff check --fix --quiet . || true
 	@$(BIN)/python -m ruff format .
 
-bench: install  ## speed, memory and checkpoint figures, as ratios (keep the machine idle)
+bench: install  ## measure speed, memory and checkpoints, as ratios (keep the machine idle)
 	@$(BIN)/python -m benchmarks
 
 clean:  ## remove the virtual environment and caches

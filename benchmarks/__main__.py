@@ -1,4 +1,4 @@
-"""All of them, one after the other."""
+"""Runs all benchmarks, one after the other."""
 
 import subprocess
 import sys

@@ -1,13 +1,13 @@
-"""What the drop-in does in Stable-Baselines3: DQN against `DQNPro` on MinAtar, and what it costs.
+"""The drop-in for Stable-Baselines3: DQN against `DQNPro` on MinAtar, and the overhead.
 
-    python -m benchmarks.drop_in                # train what is missing, then plot (12 runs)
+    python -m benchmarks.drop_in                # train missing runs, then plot (12 runs)
     python -m benchmarks.drop_in overhead       # time per update, with the pull / without
     python -m benchmarks.drop_in plot
 
 Two games, three seeds, one thread; settings of proxrl's MinAtar preset except for the length, fixed
-beforehand, with c from kappa = 1. As many runs at a time as there are cores. A finished run is one
-line of results/drop-in/minatar.jsonl and is not repeated while its settings stay the same; one that
-was interrupted starts anew. Returns are those of training episodes, exploration included.
+in advance, with c from kappa = 1. One run per core at a time. A finished run is one line of
+results/drop-in/minatar.jsonl and is not repeated while its settings stay the same; an interrupted
+run starts again. Returns are those of training episodes, including exploration.
 """
 
 import contextlib
@@ -62,7 +62,7 @@ def make_env(game: str) -> gymnasium.Env[Any, Any]:
 
 
 def settings_of(agent: str) -> dict[str, Any]:
-    """What Stable-Baselines3 is told, in its own words."""
+    """The arguments of Stable-Baselines3's DQN."""
     learner = PRESET.learner
     settings = {
         "learning_rate": learner.learning_rate,
@@ -151,7 +151,7 @@ def train(agent: str, game: str, seed: int) -> dict[str, Any]:
 
 
 def binned(values: list[tuple[int, float]]) -> list[float | None]:
-    """Means over `BINS` equal intervals of steps; None where nothing happened."""
+    """Means over `BINS` equal intervals of steps; None for empty intervals."""
     bins: list[list[float]] = [[] for _ in range(BINS)]
     for step, value in values:
         bins[min(BINS - 1, (step - 1) * BINS // STEPS)].append(value)
@@ -159,11 +159,11 @@ def binned(values: list[tuple[int, float]]) -> list[float | None]:
 
 
 def finished() -> list[dict[str, Any]]:
-    """Runs that are there and were made with today's settings."""
+    """Existing runs with the current settings."""
     lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []
     runs = []
     for line in lines:
-        with contextlib.suppress(json.JSONDecodeError):  # a line that a crash cut off
+        with contextlib.suppress(json.JSONDecodeError):  # a line truncated by a crash
             runs.append(json.loads(line))
     return [run for run in runs if run.get("settings") == settings_of(run["agent"])]
 
@@ -175,7 +175,7 @@ def train_missing() -> None:
     if not missing:
         return
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    print(f"{len(missing)} of {len(wanted)} runs to make", flush=True)
+    print(f"{len(missing)} of {len(wanted)} runs to train", flush=True)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(available_cores(), mp_context=context) as pool:
         for future in as_completed(pool.submit(train, *run) for run in missing):
@@ -241,8 +241,8 @@ UPDATES = 50  # per block
 
 
 def overhead(blocks: int) -> None:
-    """One model, trained in turn with SB3's own optimizer and with the pull around it: two models
-    differ by 3% and more through where their tensors happen to lie in memory."""
+    """Train one model alternately with SB3's own optimizer and with the pull around it: two models
+    would differ by 3% and more because of the memory layout of their tensors."""
     torch.set_num_threads(1)
     model: Any = make_model("DQNPro", make_env("Breakout"), seed=0)
     model.learn(2_000)  # fills the replay and warms up

@@ -1,16 +1,17 @@
-"""How often the report's intervals hold: simulated studies whose true values are known.
+"""Coverage of the report's intervals: simulated studies whose true values are known.
 
-    python -m benchmarks.intervals [--studies 400] [--seeds 3 5 10] [--games 2 5 26 55]
+    python -m benchmarks.intervals [--studies 400] [--seeds 3 5 10] [--games 2 5 26 55] [--effect 0]
 
-A study is two agents on the same games. A game's mean score is lognormal (sigma 0.8) and so differs
-between games by factors; the standard deviation of its runs is about 0.3 of it. Around the mean,
+A study is two agents on the same games. The mean score of a game is lognormal (sigma 0.8), so that
+games differ by factors; the standard deviation of its runs is about 0.3 of it. Around the mean,
 runs are normal, lognormal (sigma 0.5, skewness 1.75) or exponential (skewness 2). Every study has
-games of its own. Both agents have the same distributions, so that an interval of a difference (or
-of a probability of improvement) that misses 0 (or 1/2) is a false declaration.
+its own games. Both agents have the same distributions, so that an interval of a difference (or of a
+probability of improvement) that excludes 0 (or 1/2) is a false positive; with `--effect 0.3`, the
+first agent's scores are 30% higher, in means and standard deviations.
 
-The true value of a statistic is that of infinitely many runs of the same games: of a grid of 400
-quantiles of each game. Printed is the share of studies whose 95% interval holds it, for the
-report's intervals and for the percentile bootstrap, which was the report's before.
+The true value of a statistic is that of infinitely many runs of the same games: a grid of 400
+quantiles of each game. Prints the share of studies whose 95% interval covers it, for the report's
+intervals and for the percentile bootstrap, which the report used before.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from proxrl.report.statistics import Resampled, resample, whole
 from proxrl.types import Array
 
 LEVELS, NOISE, QUANTILES = 0.8, 0.3, 400
+EIGHTH = 8  # of the quantiles are enough for pairs of them
 TOGETHER = 20  # studies that share the draws of a resample
 SCORES = {  # distributions of mean 0 and standard deviation 1, before they are standardised
     "normal": stats.norm(),
@@ -41,15 +43,21 @@ STATISTICS = (*AGGREGATES, *(f"Δ {name}" for name in COMPARED), "P(X > Y)")
 
 
 def coverage(
-    scores: str, seeds: int, games: int, studies: int, resamples: int = 500, seed: int = 0
+    scores: str,
+    seeds: int,
+    games: int,
+    studies: int,
+    resamples: int = 500,
+    effect: float = 0.0,
+    seed: int = 0,
 ) -> dict[str, tuple[float, float]]:
-    """Share of studies whose interval holds the true value, by statistic: the report's intervals
-    and the percentile bootstrap's."""
+    """Coverage by statistic: of the report's intervals and of the percentile bootstrap's."""
     generator = np.random.default_rng([seed, seeds, games, list(SCORES).index(scores)])
     held: dict[str, list[Array]] = {name: [] for name in STATISTICS}
     for start in range(0, studies, TOGETHER):
         number = min(TOGETHER, studies - start)
-        for name, found in _some(scores, seeds, games, number, resamples, generator).items():
+        some = _some(scores, seeds, games, number, resamples, effect, generator)
+        for name, found in some.items():
             held[name].append(found)
     return {
         name: tuple(np.concatenate(found, axis=1).mean(axis=1).tolist())  # type: ignore[misc]
@@ -58,9 +66,15 @@ def coverage(
 
 
 def _some(
-    scores: str, seeds: int, games: int, number: int, resamples: int, generator: np.random.Generator
+    scores: str,
+    seeds: int,
+    games: int,
+    number: int,
+    resamples: int,
+    effect: float,
+    generator: np.random.Generator,
 ) -> dict[str, Array]:
-    """For each statistic, [2 methods, studies]: does the interval hold the true value?"""
+    """For each statistic, [2 methods, studies]: whether the interval covers the true value."""
     noise = SCORES[scores]
     centre, deviation = noise.mean(), noise.std()
     grid = (noise.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES) - centre) / deviation
@@ -70,22 +84,25 @@ def _some(
     for _ in range(number):
         level = generator.lognormal(0.0, LEVELS, games)
         width = NOISE * level * generator.lognormal(0.0, 0.3, games)
+        factors = (1.0 + effect, 1.0)
+        drawn_noise = [noise.rvs((seeds, games), random_state=generator) for _ in factors]
         runs = [
-            level + width * (noise.rvs((seeds, games), random_state=generator) - centre) / deviation
-            for _ in drawn
+            factor * (level + width * (one - centre) / deviation)
+            for factor, one in zip(factors, drawn_noise, strict=True)
         ]
-        every = whole(level + width * grid[:, None])
+        every = [whole(factor * (level + width * grid[:, None])) for factor in factors]
         once = [whole(one) for one in runs]
         both = [Resampled(one, part.counts) for one, part in zip(runs, drawn, strict=True)]
         for name, function in AGGREGATES.items():
-            truth[name].append(function(every)[0])
+            truth[name].append(function(every[0])[0])
             value[name].append(function(once[0])[0])
             many[name].append(function(both[0]))
             if name in COMPARED:
-                truth[f"Δ {name}"].append(0.0)
+                truth[f"Δ {name}"].append(truth[name][-1] - function(every[1])[0])
                 value[f"Δ {name}"].append(value[name][-1] - function(once[1])[0])
                 many[f"Δ {name}"].append(many[name][-1] - function(both[1]))
-        truth["P(X > Y)"].append(0.5)
+        pairs = (whole(one.scores[EIGHTH // 2 :: EIGHTH]) for one in every)
+        truth["P(X > Y)"].append(statistics.improvement(*pairs)[0] if effect else 0.5)
         value["P(X > Y)"].append(statistics.improvement(*once)[0])
         many["P(X > Y)"].append(statistics.improvement(*both))
     held = {}
@@ -106,19 +123,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--studies", type=int, default=400, help="simulated studies in each row")
     parser.add_argument("--resamples", type=int, default=500)
+    parser.add_argument("--effect", type=float, default=0.0, help="0.3: the first is 30%% better")
     parser.add_argument("--scores", nargs="+", choices=list(SCORES), default=list(SCORES))
     parser.add_argument("--seeds", nargs="+", type=int, default=[3, 5, 10])
     parser.add_argument("--games", nargs="+", type=int, default=[2, 5, 26, 55])
     options = parser.parse_args(arguments)
     error = np.sqrt(0.95 * 0.05 / options.studies)
-    print(f"{options.studies} studies a row: a standard error of {error:.3f} where 0.95 is true\n")
+    print(
+        f"{options.studies} studies per row: standard error {error:.3f} if the coverage is 0.95\n"
+    )
     head = ("scores", "seeds", "games", *STATISTICS)
     print("| " + " | ".join(head) + " |\n|---" + "|--:" * (len(head) - 1) + "|", flush=True)
     rows = []
     for scores in options.scores:
         for seeds in options.seeds:
             for games in options.games:
-                rows.append(coverage(scores, seeds, games, options.studies, options.resamples))
+                sizes = (seeds, games, options.studies, options.resamples)
+                rows.append(coverage(scores, *sizes, options.effect))
                 cells = (f"{ours:.3f}" for ours, _ in rows[-1].values())
                 print(
                     "| " + " | ".join((scores, f"{seeds}", f"{games}", *cells)) + " |", flush=True

@@ -1,4 +1,4 @@
-"""The network of proxrl's MinAtar presets, as Stable-Baselines3 wants it."""
+"""The network of proxrl's MinAtar presets as a Stable-Baselines3 features extractor."""
 
 import gymnasium
 import torch

@@ -1,10 +1,10 @@
-"""How long planning takes: the whole of Figure 1, and one PMPI iteration as an MDP grows.
+"""Speed of planning: the whole of Figure 1, and one PMPI iteration by the size of the MDP.
 
     OMP_NUM_THREADS=1 python -m benchmarks.planning
 
-The claims are ratios: Figure 1's grid in seconds against its limit of 5, and the time of an
-iteration for each non-zero of the transitions at 100,000 states against that at 10,000 (1 would be
-exactly proportional; a little more is the price of values that leave the nearer caches).
+Both results are ratios: the time of Figure 1 to its limit of 5 s, and the time of an iteration per
+non-zero transition at 100,000 states to that at 10,000 (1 is exactly proportional; slightly more is
+due to cache misses).
 """
 
 import statistics
@@ -16,7 +16,7 @@ from proxrl.planning.pmpi import Noise, iterate
 
 FIGURE_LIMIT_SECONDS = 5.0
 SIZES = (10_000, 100_000)
-ROUNDS = 5  # of alternating measurements, so that a busy moment hits both sizes
+ROUNDS = 5  # alternating, so that other load affects both sizes
 
 
 def figure_seconds() -> float:
@@ -27,7 +27,7 @@ def figure_seconds() -> float:
 
 
 def nanoseconds_per_nonzero(n: int, iterations: int = 10) -> dict[int, float]:
-    """Of one PMPI iteration, noise included: the least of the rounds for each size."""
+    """Time of one PMPI iteration, including noise: the minimum over rounds for each size."""
     mdps = {states: garnet(states, 4, 5, as_sparse=True) for states in SIZES}
     times: dict[int, list[float]] = {states: [] for states in SIZES}
     for _ in range(ROUNDS):

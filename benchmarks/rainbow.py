@@ -1,10 +1,10 @@
-"""What Rainbow costs on Atari's network and batch, against our own DQN.
+"""The cost of Rainbow, compared with our DQN, with Atari's network and batch.
 
     python -m benchmarks.rainbow [rounds]
 
-Three figures: prioritised replay's own time, sample plus update with a million transitions; agent
-steps a second, Rainbow over DQN, from runs that alternate within one process (replay of 50,000, the
-priorities of a million are in the first figure); and prioritised replay's share of an update.
+Three results: the time of prioritised replay, sample plus update with a million transitions; agent
+steps per second, Rainbow / DQN, from runs that alternate within one process (replay of 50,000; the
+first result has the priorities of a million); and the share of prioritised replay in an update.
 """
 
 import sys
@@ -50,7 +50,7 @@ def steps_ratio(runs: dict[str, Trainer], rounds: int) -> None:
 def replay_milliseconds(place: Path, repeats: int = 1_000) -> tuple[float, float]:
     """Sample plus update with a million transitions, 4 new ones in between: prioritised, uniform.
 
-    Small observations, so that what is timed is the choice and not the gathering of pictures.
+    Observations are small, so that the sampling is timed and not the gathering of images.
     """
     spec = ObservationSpec((4,), "float32")
     log = ReplayLog(place, spec, LEAVES, checkpoint_steps=5_000)

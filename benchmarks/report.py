@@ -1,10 +1,10 @@
-"""How long a report of the paper's size takes, how much memory, and how large its page is.
+"""Time, memory and page size of a report on a study of the paper's size.
 
     python -m benchmarks.report [FOLDER]
 
-1,100 runs (55 games x 4 agents x 5 seeds) with metrics of the length that 30M steps have, 3,000
-lines each, made up, 2.4 GB. They are written first (minutes) and removed, or kept in FOLDER and
-used again. Each figure stands beside its limit: 60 s, 2 GB, 1 MB.
+1,100 synthetic runs (55 games x 4 agents x 5 seeds) with metrics as long as those of 30M steps,
+3,000 lines each, 2.4 GB. They are written first (minutes) and removed, or kept in FOLDER and
+reused. Each result is compared with its limit: 60 s, 2 GB, 1 MB.
 """
 
 import resource

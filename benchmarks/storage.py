@@ -1,4 +1,4 @@
-"""Checkpoint pause and total with a full Atari replay, bytes per million transitions, --help time.
+"""Checkpoint time with a full Atari replay, bytes per million transitions, time of --help.
 
 python -m benchmarks.storage
 """
@@ -21,7 +21,7 @@ from proxrl.types import End, ObservationSpec
 
 
 def checkpoint_pause(repeats: int = 7) -> None:
-    """A run whose replay of 200,000 transitions is full, 500 new steps between two checkpoints."""
+    """A run with a full replay of 200,000 transitions, 500 new steps between two checkpoints."""
     config = presets.make(
         "dqn-pro",
         "ALE/Breakout-v5",

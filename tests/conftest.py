@@ -1,4 +1,4 @@
-"""What every test process needs, before anything else is imported."""
+"""Setup of every test process, before anything else is imported."""
 
 import fcntl
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-# One thread of torch each: tests run side by side, and small networks gain nothing from more.
+# One torch thread per process: tests run in parallel, and small networks gain nothing from more.
 # Child processes inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Started in the background, a shell has SIGINT ignored, and children would inherit that too: tests
-# that interrupt them need it to mean something.
+# A shell in the background ignores SIGINT, and children inherit that: restore it for tests that
+# interrupt them.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Once = Callable[[str, Callable[[Path], None]], Path]
@@ -31,7 +31,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
         with open(shared / f"{name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not done.exists():
-                shutil.rmtree(folder, ignore_errors=True)  # what a failed attempt left
+                shutil.rmtree(folder, ignore_errors=True)  # left by a failed attempt
                 folder.mkdir()
                 make(folder)
                 done.touch()

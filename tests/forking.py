@@ -1,12 +1,12 @@
 """Python processes that start in milliseconds: forks of a server that has imported everything.
 
 Importing torch takes seconds of CPU, and the fast suite starts about a hundred processes. `start`
-and `run` start a real process (a pid, an exit code, signals, a working directory, an environment
-and a session of its own) in which only `exec` and the imports are left out. What it starts in turn
-by `subprocess.Popen([sys.executable, "-m", ...])`, as a study starts its runs, is forked as well.
+and `run` start a real process (with its own pid, exit code, signals, working directory, environment
+and session) that only skips `exec` and the imports. Processes that it starts with
+`subprocess.Popen([sys.executable, "-m", ...])`, as a study starts its runs, are forked as well.
 
-The server is a single thread and computes nothing, so a fork of it is as good as a new interpreter;
-`tests/test_forking.py` compares the two, bit for bit.
+The server has a single thread and computes nothing, so that a fork is equivalent to a new
+interpreter; `tests/test_forking.py` checks that results are bit-identical.
 """
 
 import atexit
@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[1]
-# And every module of proxrl, but for the optional integrations.
+# And every module of proxrl except the optional integrations.
 PRELOADED = ("ale_py", "gymnasium.envs.classic_control", "minatar.gym", "matplotlib.pyplot")
 LARGEST_REQUEST = 100_000  # bytes
 
@@ -73,7 +73,7 @@ class Process:
         return self.returncode
 
     def communicate(self) -> tuple[str, str]:
-        """Wait for the end; what was written to the standard output and error."""
+        """Wait for the end; returns standard output and error."""
         self.wait()
         written = []
         for file in (self._stdout, self._stderr):
@@ -98,7 +98,7 @@ def start(
 
 
 def run(module: str, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess[str]":
-    """`start`, and wait for the end."""
+    """`start`, and wait for it to end."""
     process = start(module, *arguments, cwd=cwd)
     stdout, stderr = process.communicate()
     return subprocess.CompletedProcess(process.args, process.wait(), stdout, stderr)
@@ -106,7 +106,7 @@ def run(module: str, *arguments: str, cwd: Path) -> "subprocess.CompletedProcess
 
 @functools.cache
 def _server() -> socket.socket:
-    """The connection to this process's server, which ends when the connection does."""
+    """The connection to this process's server, which exits when it is closed."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         command = [sys.executable, "-m", "tests.forking", str(its.fileno())]
@@ -131,7 +131,7 @@ def serve(requests: socket.socket) -> None:
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, f"a fork would lose {len(threads) - 1} threads"
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    gc.freeze()  # pages that the collector does not write to stay shared
+    gc.freeze()  # keeps memory pages shared
     while True:
         request, files, _, _ = socket.recv_fds(requests, LARGEST_REQUEST, 4)
         with suppress(ChildProcessError):
@@ -153,7 +153,7 @@ def _modules_of_proxrl() -> list[str]:
 
 
 def _keep(request: dict[str, Any], report: int, stdin: int, stdout: int, stderr: int) -> NoReturn:
-    """The parent of one process: tells its pid and its exit code."""
+    """The parent of one process: reports its pid and exit code."""
     child = Forked(**request, stdin=stdin, stdout=stdout, stderr=stderr)
     for file in (stdin, stdout, stderr):
         os.close(file)
@@ -168,8 +168,8 @@ _Popen = subprocess.Popen
 class Forked(_Popen):  # type: ignore[type-arg]
     """A `subprocess.Popen` in which a `python -m MODULE ...` runs in the fork, without exec.
 
-    Of a process with other threads (a driver that is connected to Ray) the child would inherit
-    their locks: there it is a new interpreter.
+    A process with other threads (a driver connected to Ray) starts a new interpreter instead: a
+    forked child would inherit their locks.
     """
 
     def __init__(self, args: Sequence[str], *, env: Any = None, **words: Any) -> None:
@@ -180,7 +180,7 @@ class Forked(_Popen):  # type: ignore[type-arg]
 
 
 def _become(args: list[str], env: dict[str, str] | None) -> NoReturn:
-    """Be a new interpreter that was started as `args`. Popen has set files, folder and session."""
+    """Act as a new interpreter started as `args`; Popen has set files, folder and session."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # Popen waits until its own is closed
     code = 1
     try:
@@ -212,7 +212,7 @@ def _become(args: list[str], env: dict[str, str] | None) -> NoReturn:
 
 
 def _reset_signals() -> None:
-    """What exec does to the parent's handlers, and Python to SIGINT."""
+    """Reset signal handlers, as exec and Python's start-up do."""
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
@@ -220,7 +220,7 @@ def _reset_signals() -> None:
 
 
 def _open_standard_streams() -> None:
-    """New objects around 0, 1 and 2: the parent's may hold what it has not written yet."""
+    """New objects for 0, 1 and 2: the parent's may have unflushed data."""
     old = (sys.stdin, sys.stdout, sys.stderr)
     _inherited.extend(old)
     modes = ("r", "w", "w")
@@ -233,7 +233,7 @@ def _open_standard_streams() -> None:
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
 
 
-_inherited: list[Any] = []  # never collected, hence never flushed a second time
+_inherited: list[Any] = []  # never collected, so never flushed twice
 
 
 def _exit_code(leaving: SystemExit) -> int:

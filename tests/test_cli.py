@@ -1,4 +1,4 @@
-"""The command line as a stranger uses it: one line for a mistake, exit code 2, nothing written."""
+"""The command line: a user error is one line and exit code 2, and nothing is written."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ MISTAKES = [
     (["train", "dqn", "--env", "nowhere:Thing-v0"], "cannot import nowhere"),
     ([*CARTPOLE, "--proximl.c", "1"], "did you mean --proximal.c?"),
     ([*CARTPOLE, "--seed", "x"], "--seed"),
-    ([*CARTPOLE, "--steps", "1e6"], "'1e6' is not a whole number (write 1_000_000"),
+    ([*CARTPOLE, "--steps", "1e6"], "'1e6' is not an integer (write 1_000_000"),
     ([*CARTPOLE, "--proximal.rule", "elastic"], "unknown proximal.rule elastic: choose from"),
     ([*CARTPOLE, "--head.v-min", "5", "--head.v-max", "5"], "below head.v_max = 5"),
     ([*CARTPOLE, "--head.atoms", "1"], "at least 2"),
@@ -125,8 +125,8 @@ def test_help_needs_no_torch(tmp_path: Path) -> None:
         assert setting in done.stdout
 
 
-def test_train_resume_and_extend_with_a_module_of_ones_own(tmp_path: Path) -> None:
-    """An environment and a network that only the user's folder knows."""
+def test_train_resume_and_extend_with_a_custom_module(tmp_path: Path) -> None:
+    """An environment and a network in the user's folder."""
     (tmp_path / "my_lab.py").write_text(
         """
 import gymnasium
@@ -173,8 +173,8 @@ def test_presets_shows_where_they_differ(capsys: pytest.CaptureFixture[str]) -> 
     assert "learner.discount" not in out, "what all share is left out"
 
 
-def test_ctrl_c_in_the_demo_saves_both_runs_and_it_goes_on(tmp_path: Path) -> None:
-    """As a terminal does it: SIGINT to the whole foreground group."""
+def test_ctrl_c_in_the_demo_saves_both_runs_and_it_continues(tmp_path: Path) -> None:
+    """As a terminal does: SIGINT to the whole foreground group."""
     words = ("demo", "--steps", "60000", "--folder", "demo")
     process = forking.start("proxrl", *words, cwd=tmp_path, start_new_session=True)
     runs = [tmp_path / "demo" / agent / "Breakout" / "seed0" for agent in ("dqn", "dqn-pro")]
@@ -194,14 +194,14 @@ def _size(run: Path) -> int:
     return (run / "metrics.jsonl").stat().st_size
 
 
-def test_the_demo_is_a_study_that_ends_in_a_report_and_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_the_demo_is_a_study_that_ends_in_a_report_and_continues(tmp_path: Path) -> None:
     words = ("demo", "--steps", "4000", "--folder", "demo")
     done = forking.run("proxrl", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "the size of DQN's" in done.stdout
-    assert "One seed at a small budget" in done.stdout
+    assert "One seed and a small budget" in done.stdout
     assert "too few runs for a ranking" in done.stdout
-    assert "report, open it in a browser: demo/report/index.html" in done.stdout
+    assert "report (open it in a browser): demo/report/index.html" in done.stdout
     assert (tmp_path / "demo" / "report" / "index.html").exists()
     metrics = tmp_path / "demo" / "dqn" / "Breakout" / "seed0" / "metrics.jsonl"
     before = metrics.read_bytes()

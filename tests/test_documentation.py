@@ -1,9 +1,9 @@
-"""Every command that the documentation or the program prints is one that the program takes, and
-every Python example runs.
+"""Every command in the documentation and in the program's output is valid, and every Python example
+runs.
 
-Lines of `proxrl` go through the real parser (`cli.parse`), which does all but the work. `make`
-targets and modules behind `python -m` must exist. Capitals in a line stand for the reader's own:
-RUN is a run folder, DIR a folder, and so on.
+`proxrl` commands go through the real parser (`cli.parse`), which does everything but the work.
+`make` targets and modules of `python -m` must exist. Words in capitals are placeholders: RUN is a
+run folder, DIR a folder, and so on.
 """
 
 import ast
@@ -46,7 +46,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def in_page(path: Path) -> Iterator[str]:
-    """Lines of shell blocks, indented lines, and code within the text."""
+    """Lines of shell blocks, indented lines, and inline code."""
     text = path.read_text(encoding="utf-8")
     for kind, block in BLOCK.findall(text):
         if kind == "sh":
@@ -81,21 +81,21 @@ def in_source(path: Path) -> Iterator[str]:
 def example(value: ast.expr, before: str) -> str:
     assert isinstance(value, ast.FormattedValue)
     if before.endswith("proxrl "):
-        return ast.unparse(value)  # its version, and no command
+        return ast.unparse(value)  # a version, not a command
     if re.search(r"--(steps|episodes) $", before):
         return "1000"
     return "dqn" if ast.unparse(value.value) == "agent" else "RUN"
 
 
 def in_string(text: str) -> Iterator[str]:
-    """A command ends with its backtick, its line, or what cannot be part of it."""
+    """A command ends at a backtick, a line break, or a character that it cannot contain."""
     names = "|".join(cli.COMMANDS)
     for found in re.finditer(rf"(?<![\w/.-])proxrl ({names}|--\w+)\b[^`;()\n'\"<]*", text):
         yield found.group().strip(" ,.:")
 
 
 def printed() -> dict[str, str]:
-    """Command -> where it stands first."""
+    """Command -> where it first appears."""
     found: dict[str, str] = {}
     for path in PAGES:
         for line in in_page(path):
@@ -119,7 +119,7 @@ TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MUL
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the lines name: a run, and the study that docs/studies.md writes."""
+    """A folder with what the commands refer to: a run, and the study of docs/studies.md."""
     folder = tmp_path_factory.mktemp("place")
     write_run(folder / "RUN", presets.make("dqn", "CartPole-v1", steps=10_000), lambda step: [1.0])
     studies = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
@@ -167,11 +167,11 @@ def test_a_printed_command_is_one_that_there_is(
 
 def check_proxrl(arguments: list[str]) -> None:
     if arguments in (["train"], ["resume"], ["eval"], ["play"], ["report"]):
-        return  # the name of a command that there is
+        return  # an existing command
     if any(word.startswith("[") for word in arguments):
-        return  # usage, which has brackets around what may be left out
+        return  # a usage line, with brackets around optional parts
     if arguments[0] == "train" and len(arguments) == 2:
-        arguments.append("--help")  # the message to which the program adds it
+        arguments.append("--help")  # the message that the program appends to
     code = None
     try:
         cli.parse(arguments)
@@ -186,7 +186,7 @@ def check_proxrl(arguments: list[str]) -> None:
 
 
 def test_bare_and_explicit_switches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A setting's switch may stand alone; an option of a command always does."""
+    """A setting's switch needs no value; a command's flag takes none."""
     seen = []
     monkeypatch.setattr(cli, "validated", lambda config: seen.append(config) or config)
     line = ["train", "dqn", "--env", "CartPole-v1"]
@@ -219,7 +219,7 @@ def test_every_study_that_comes_along_is_a_study() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/planning.md", "docs/drop-in.md"])
 def test_python_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page one after the other, in one namespace; training is cut short."""
+    """The blocks of a page one after the other, in one namespace; training is shortened."""
     pytest.importorskip("stable_baselines3")
     pytest.importorskip("tianshou")
     monkeypatch.chdir(tmp_path)

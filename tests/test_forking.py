@@ -1,4 +1,4 @@
-"""What the fork server starts is a process like any other: the same bits, signals, exit codes."""
+"""Forked processes behave like new interpreters: same results, signals and exit codes."""
 
 import os
 import signal
@@ -67,7 +67,7 @@ if sys.argv[1] == "child":
 
 @pytest.mark.parametrize("what", ["late", "message", "raise", "parent"])
 def test_a_fork_behaves_like_a_new_interpreter(what: str, tmp_path: Path) -> None:
-    """Exit codes, threads and functions at the exit, children with files, folder, session."""
+    """Exit codes, threads, atexit functions, children with files, folder and session."""
     (tmp_path / "sub").mkdir()
     for folder in (tmp_path, tmp_path / "sub"):
         (folder / "probe.py").write_text(PROBE)

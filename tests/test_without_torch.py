@@ -1,4 +1,4 @@
-"""What must not import torch, which takes seconds: reading commands, refusals, a study's driver."""
+"""What must not import torch, which takes seconds: reading commands, errors, a study's driver."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from tests.report.synthetic import preset, write_run
 from tests.studies.small import TEXT
 
-# Runs the command line in this process, then fails if torch was imported on the way.
+# Runs the command line in this process, then fails if torch was imported.
 PROGRAM = """
 import sys
 from proxrl import cli
@@ -75,13 +75,13 @@ def test_refusals(arguments: list[str], message: str, tmp_path: Path) -> None:
 
 
 def test_a_studys_driver_from_the_dry_run_to_the_report(tmp_path: Path) -> None:
-    """Runs train, and needs are measured, in processes of their own."""
+    """Training and measuring happen in other processes."""
     (tmp_path / "poles.toml").write_text(TEXT)
     words = ["study", "poles.toml", "--scale", "tiny", "--seeds", "0"]
     dry = proxrl(*words, "--dry-run", cwd=tmp_path)
     assert dry.returncode == 0, dry.stderr
-    assert "calibrated here" in dry.stdout
+    assert "calibrated with a few updates" in dry.stdout
     done = proxrl(*words, "--export", "results", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "exported 2 runs to results" in done.stdout
-    assert "report, open it in a browser" in done.stdout
+    assert "report (open it in a browser)" in done.stdout

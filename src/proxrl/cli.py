@@ -1,7 +1,7 @@
-"""The command line: parsing and printing only. torch is imported by the commands that need it.
+"""The command line: parsing and printing only. torch is imported only by commands that need it.
 
-A command parses its arguments and returns its work, a function without arguments, so that a line
-can be checked without being run: `parse(["plan", "--theory"])`.
+A command parses its arguments and returns a function that does the work, so that a command line can
+be checked without running it: `parse(["plan", "--theory"])`.
 """
 
 import contextlib
@@ -29,12 +29,11 @@ Work = Callable[[], None]
 
 @dataclass(frozen=True)
 class TrainOptions:
-    """Train a preset on an environment. Every setting below can be changed; steps are agent steps,
-    updates are gradient updates."""
+    """Train a preset on an environment. Steps are agent steps, updates are gradient updates."""
 
     config: Annotated[RunConfig, tyro.conf.arg(name="")]
     folder: Path | None = None
-    """Run folder to make; default: runs/AGENT_ENV_seedN."""
+    """Run folder to create; default: runs/AGENT_ENV_seedN."""
 
 
 def train(arguments: list[str]) -> Work:
@@ -46,7 +45,7 @@ def train(arguments: list[str]) -> Work:
             raise UserError(f"missing argument: PRESET, one of {names}")
         return lambda: print(
             f"usage: proxrl train PRESET --env ID [OPTIONS]\n\nPRESET is one of {names}; "
-            "`proxrl train PRESET --env ID --help` explains every setting with its value there."
+            "`proxrl train PRESET --env ID --help` lists every setting with its value."
         )
     agent, rest = arguments[0], arguments[1:]
     env = _value_of("--env", rest)
@@ -72,8 +71,8 @@ def train(arguments: list[str]) -> Work:
 
 @dataclass(frozen=True)
 class ResumeOptions:
-    """Continue a run where its newest checkpoint left it, or extend a finished one. Total steps,
-    evaluation and logging settings may change; nothing else."""
+    """Continue a run from its newest checkpoint, or extend a finished one. Only total steps,
+    evaluation and logging settings may change."""
 
     config: Annotated[RunConfig, tyro.conf.arg(name="")]
 
@@ -116,7 +115,7 @@ class EvalOptions:
 
 
 def evaluate(arguments: list[str]) -> Work:
-    """score a run: proxrl eval RUN --episodes 30"""
+    """evaluate a run: proxrl eval RUN --episodes 30"""
     options = _parse(EvalOptions, arguments, "proxrl eval")
     if options.episodes < 1:
         raise UserError(f"invalid --episodes {options.episodes}: must be at least 1")
@@ -132,7 +131,7 @@ def evaluate(arguments: list[str]) -> Work:
 
 @dataclass(frozen=True)
 class PlayOptions:
-    """Film an episode of a run's newest checkpoint."""
+    """Record a video of an episode of a run's newest checkpoint."""
 
     run: tyro.conf.Positional[Path]
     """Run folder."""
@@ -141,11 +140,11 @@ class PlayOptions:
     epsilon: float | None = None
     """Probability of a random action; default: the run's evaluation.epsilon."""
     max_steps: int = 5_000
-    """Agent steps after which the film is cut."""
+    """Maximum length of the video in agent steps."""
 
 
 def play(arguments: list[str]) -> Work:
-    """film an episode: proxrl play RUN"""
+    """record a video of an episode: proxrl play RUN"""
     options = _parse(PlayOptions, arguments, "proxrl play")
     if options.max_steps < 1:
         raise UserError(f"invalid --max-steps {options.max_steps}: must be at least 1")
@@ -164,7 +163,7 @@ class RunsOptions:
     """List the runs below a folder with progress, last return and speed."""
 
     folder: tyro.conf.Positional[Path] = Path("runs")
-    """Folder to look in, at any depth."""
+    """Folder to search, at any depth."""
 
 
 def runs(arguments: list[str]) -> Work:
@@ -180,7 +179,7 @@ def runs(arguments: list[str]) -> Work:
 
 
 def report(arguments: list[str]) -> Work:
-    """figures, numbers and one page from run folders: proxrl report DIR"""
+    """make a report with figures from run folders: proxrl report DIR"""
     from proxrl.report.command import ReportOptions, make_report
 
     options = _parse(ReportOptions, arguments, "proxrl report")
@@ -204,11 +203,11 @@ def report(arguments: list[str]) -> Work:
 
 @dataclass(frozen=True)
 class PresetsOptions:
-    """List presets, and show where they differ."""
+    """List presets and their differences."""
 
 
 def list_presets(arguments: list[str]) -> Work:
-    """list presets and where they differ"""
+    """list presets and their differences"""
     _parse(PresetsOptions, arguments, "proxrl presets")
     from proxrl.suites.show import show_presets
 
@@ -216,7 +215,7 @@ def list_presets(arguments: list[str]) -> Work:
 
 
 def plan(arguments: list[str]) -> Work:
-    """the tabular twin, PMPI: the paper's Figure 1, or its theorems checked (--theory)"""
+    """tabular planning (PMPI): the paper's Figure 1, or a check of its theorems (--theory)"""
     from proxrl.planning import command
 
     options = _parse(command.PlanOptions, arguments, "proxrl plan")
@@ -228,7 +227,7 @@ def plan(arguments: list[str]) -> Work:
 
 
 def study(arguments: list[str]) -> Work:
-    """every run of a figure as one command, resumable: proxrl study main --scale session"""
+    """run all experiments of a figure, resumable: proxrl study main --scale session"""
     from proxrl.studies import command
 
     options = _parse(command.StudyOptions, arguments, "proxrl study")
@@ -246,11 +245,11 @@ class DemoOptions:
     seed: int = 0
     """Seed of both runs."""
     folder: Path = Path("runs/demo-session")
-    """Where the two runs and the report go; run it again to continue."""
+    """Folder for the two runs and the report; run the demo again to continue."""
 
 
 def demo(arguments: list[str]) -> Work:
-    """DQN and DQN Pro side by side on MinAtar, about five minutes"""
+    """train DQN and DQN Pro side by side on MinAtar, about five minutes"""
     options = _parse(DemoOptions, arguments, "proxrl demo")
 
     def work() -> None:
@@ -276,12 +275,12 @@ COMMANDS: dict[str, Callable[[list[str]], Work]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one command; a user's mistake is one line and exit code 2."""
+    """Run one command; a user error prints one line and exits with 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     sys.path.insert(0, "")  # the user's own modules, as `python -m` would find them
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without lines and dashes
+            stream.reconfigure(errors="replace")  # for terminals without Unicode
     try:
         parse(arguments)()
     except UserError as error:
@@ -300,7 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parse(arguments: list[str]) -> Work:
-    """What a line asks for, not done yet; a `UserError` if it asks for nothing that there is."""
+    """Parse a command line and return the function that runs it; raises `UserError`."""
     if not arguments or arguments[0] in ("-h", "--help"):
         return _print_help
     if arguments[0] == "--version":
@@ -315,7 +314,7 @@ def _print_help() -> None:
     lines = [f"  {name:<9} {command.__doc__}" for name, command in COMMANDS.items()]
     print(
         "usage: proxrl COMMAND [OPTIONS]\n\nProximal deep reinforcement learning: DQN Pro "
-        "and friends.\n\n" + "\n".join(lines) + "\n\n`proxrl COMMAND --help` says more."
+        "and Rainbow Pro.\n\n" + "\n".join(lines) + "\n\nRun `proxrl COMMAND --help` for details."
     )
 
 
@@ -337,11 +336,11 @@ def _check_epsilon(epsilon: float | None) -> None:
 
 
 def _print_finished(folder: Path) -> None:
-    print(f"finished: {folder} (score it: proxrl eval {folder}; film it: proxrl play {folder})")
+    print(f"finished: {folder} (evaluate: proxrl eval {folder}; video: proxrl play {folder})")
 
 
 def _value_of(option: str, arguments: list[str]) -> str | None:
-    """The value given to an option, before the rest can be parsed."""
+    """The value of an option, before the rest is parsed."""
     for position, argument in enumerate(arguments):
         if argument == option and position + 1 < len(arguments):
             return arguments[position + 1]
@@ -353,7 +352,7 @@ def _value_of(option: str, arguments: list[str]) -> str | None:
 def _parse_settings(
     kind: type[Options], arguments: list[str], program: str, default: Any
 ) -> Options:
-    """Options with a `RunConfig`: its switches take True or False, or stand alone for True."""
+    """Options with a `RunConfig`: its switches take True, False or no value (True)."""
     switches = {
         path.replace("_", "-")
         for path, value in flatten(default.config).items()
@@ -375,7 +374,7 @@ def _parse(
     default: Any = None,
     conf: tuple[Any, ...] = (tyro.conf.FlagCreatePairsOff,),
 ) -> Options:
-    """Options by tyro, its booleans bare flags; what it finds wrong becomes one line."""
+    """Parse options with tyro, booleans as bare flags; its errors become one line."""
     words: dict[str, Any] = {} if default is None else {"default": default}
     complaint = io.StringIO()
     try:
@@ -389,12 +388,12 @@ def _parse(
 
 
 def _one_line(box: str) -> str:
-    """The message in tyro's box (title, message and hints, ruled apart), and its nearest option."""
+    """The message in tyro's box (title, message and hints, separated by rules) on one line."""
     inside = "\n".join(line.strip("│╭╮╰╯ ") for line in box.splitlines())
     _, message, *hints = (" ".join(part.split()) for part in re.split("[─-]{4,}", inside))
     message = re.sub(
         r"invalid literal for int\(\) with base 10: ('[^']*')",
-        r"\1 is not a whole number (write 1_000_000, not 1e6)",
+        r"\1 is not an integer (write 1_000_000, not 1e6)",
         message,
     )
     near = re.search(r"Perhaps you meant: (--\S+)", " ".join(hints))

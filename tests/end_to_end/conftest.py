@@ -1,4 +1,4 @@
-"""Undisturbed runs, each trained once for all that compare with it."""
+"""Uninterrupted runs, each trained once for all tests that compare with it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ WholeRun = Callable[[str], Path]
 
 @pytest.fixture(scope="session")
 def whole_run(once: Once) -> WholeRun:
-    """By name, a run that was never killed, trained once by a new interpreter."""
+    """An uninterrupted run by name, trained once by a new interpreter."""
 
     def train_whole(folder: Path) -> None:
         finished = begin(folder.name.removeprefix("undisturbed-"), folder / "run", "finish")

@@ -1,4 +1,4 @@
-"""Helpers: start victims, and compare what two runs left, bit for bit."""
+"""Helpers: start victims, and check that two runs are bit-identical."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ def begin(name: str, folder: Path, *fault: str) -> "subprocess.Popen[str]":
 
 
 class Listener:
-    """A display that keeps what it is told."""
+    """A display that records its messages."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -59,7 +59,7 @@ def newest(folder: Path) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def memory(config: RunConfig, folder: Path, spec: ObservationSpec) -> dict[str, Array]:
-    """Everything alive in a run's replay: whole transitions, in order."""
+    """All transitions alive in a run's replay, in order."""
     state = newest(folder)[1]
     log = ReplayLog(
         RunFolder(folder).log(state["log_start"]),
@@ -93,7 +93,7 @@ def assert_same_bits(config: RunConfig, one: Path, other: Path, spec: Observatio
 
 
 def assert_long_enough(config: RunConfig, folder: Path, spec: ObservationSpec) -> None:
-    """The run is one in which a fault could show."""
+    """Check that a fault could show in this run."""
     _, state = newest(folder)
     _, frame_ring, step_ring = ring_sizes(
         spec, config.replay.capacity, config.checkpoint.period_steps

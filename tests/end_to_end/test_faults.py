@@ -1,4 +1,4 @@
-"""Full disks, locks, losses that are not finite, what may and may not change when resuming."""
+"""Full disks, locks, non-finite losses, and what may change when resuming."""
 
 import subprocess
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from tests.end_to_end.victim import SCENARIOS, SMALL
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 16 MB that can really be full."""
+    """A real disk of 16 MB."""
     place = tmp_path / "disk"
     place.mkdir()
     mount = subprocess.run(
@@ -60,7 +60,7 @@ def test_a_disk_that_fills_up_after_the_preflight_ends_with_one_line(
 def test_a_disk_full_during_a_checkpoint_keeps_the_one_before(
     small_disk: Path, whole_run: WholeRun
 ) -> None:
-    """... and with room again the run goes on to the same bits."""
+    """With free space again, the run continues bit-identically."""
     config = SCENARIOS["cartpole"]
     folder, filler = small_disk / "run", small_disk / "filler"
     failed = live("cartpole", folder, "fill", "700", str(filler))
@@ -145,7 +145,7 @@ def test_settings_that_may_not_change_are_named(tmp_path: Path) -> None:
     assert newest(tmp_path / "run")[1]["step"] == 450
 
 
-def test_a_finished_run_without_its_replay_is_extended_by_filling_it_anew(tmp_path: Path) -> None:
+def test_a_finished_run_without_its_replay_is_extended_by_refilling_it(tmp_path: Path) -> None:
     config = SCENARIOS["cartpole"].override({"steps": 300, "checkpoint.keep_replay": False})
     train(config, tmp_path / "run")
     assert not (tmp_path / "run" / "replay").exists()
@@ -156,7 +156,7 @@ def test_a_finished_run_without_its_replay_is_extended_by_filling_it_anew(tmp_pa
     assert after["learner"]["updates"] - updates == (300 - waited) // 2 + 1
 
 
-def test_a_kill_while_the_replay_is_filled_anew_fills_it_anew(tmp_path: Path) -> None:
+def test_a_kill_while_the_replay_is_refilled_refills_it_again(tmp_path: Path) -> None:
     """The half-filled log belongs to no checkpoint: it must not be opened with an old one."""
     config = SCENARIOS["cartpole"].override({"steps": 300, "checkpoint.keep_replay": False})
     for name in ("killed", "whole"):

@@ -1,4 +1,4 @@
-"""Killed at any moment and resumed: the same bits as the run that was never killed."""
+"""Killed at any moment and resumed: bit-identical to the run that was never killed."""
 
 import random
 import shutil
@@ -24,7 +24,7 @@ from tests.end_to_end.runs import (
 )
 from tests.end_to_end.victim import SCENARIOS
 
-# Each kill is in a new process that resumed the one before; counts are per process.
+# Each kill is in a new process that resumed the previous one; counts are per process.
 KILLS = [
     ("advance", "430"),  # after warm-up
     ("write", "3"),  # inside a checkpoint write
@@ -119,10 +119,10 @@ GENERATORS = {
 def test_every_saved_generator_matters(
     name: str, generator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mutation that shows the kill test bites: leave one generator out of what is restored."""
+    """A mutation that the kill test must detect: do not restore one generator."""
     changes, generators = GENERATORS[name]
     config = SCENARIOS[name].override({"steps": 450, "evaluation.episodes": 1, **changes})
-    if generator == "acting":  # full Rainbow explores by noise: epsilon must be there to matter
+    if generator == "acting":  # full Rainbow explores by noise: give it an epsilon
         config = config.override({"exploration.final_epsilon": 0.5})
     train(config, tmp_path / "half")
     _, state = newest(tmp_path / "half")
@@ -148,7 +148,7 @@ def test_every_saved_generator_matters(
 
 
 def test_an_extension_is_the_longer_run(tmp_path: Path) -> None:
-    """With the replay kept, 900 steps extended to 1,500 are the bits of 1,500 steps."""
+    """With the replay kept, 900 steps extended to 1,500 are bit-identical to 1,500 steps."""
     config = SCENARIOS["cartpole"]
     train(config.override({"steps": 900}), tmp_path / "extended")
     resume(tmp_path / "extended", {"steps": 1500})
@@ -210,7 +210,7 @@ def test_ctrl_c_inside_an_evaluation_saves_from_before_it(
 @pytest.mark.faults
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_fifty_kills_at_any_moment(name: str, tmp_path: Path, whole_run: WholeRun) -> None:
-    """SIGKILL from outside, whenever: progress is only what checkpoints hold."""
+    """SIGKILL at a random time: progress is only what checkpoints hold."""
     config, chance = SCENARIOS[name], random.Random(0)
     whole = whole_run(name)
     folder = tmp_path / "killed"
@@ -221,7 +221,7 @@ def test_fifty_kills_at_any_moment(name: str, tmp_path: Path, whole_run: WholeRu
         while process.poll() is None and not begun.is_locked():
             time.sleep(0.01)
         time.sleep(chance.uniform(0.0, 2.0))
-        if process.poll() is not None:  # finished before the kill: begin again
+        if process.poll() is not None:  # finished before the kill: start again
             assert process.returncode == 0
             assert_same_bits(config, whole, folder, spec_of(name))
             shutil.rmtree(folder)

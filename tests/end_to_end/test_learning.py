@@ -1,6 +1,6 @@
-"""Learning for real, with the presets' own settings: `make test-slow` prints every seed.
+"""Real training with the presets' settings: `make test-slow` prints every seed.
 
-Seeds 0, 1 and 2 were fixed beforehand; the median must pass. The score is the mean return of the
+Seeds 0, 1 and 2 were fixed in advance; the median must pass. The score is the mean return of the
 evaluation episodes in the last 5% of the run's steps (at least one evaluation), and for CartPole of
 20 fresh episodes.
 """
@@ -11,10 +11,10 @@ from statistics import fmean, median
 from typing import Any
 
 import pytest
-from proxrl.runs.lines import read_lines
 
 from proxrl import presets
 from proxrl.runs.folder import METRICS
+from proxrl.runs.lines import read_lines
 from proxrl.training.run import train
 
 SEEDS = (0, 1, 2)

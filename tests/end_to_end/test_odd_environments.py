@@ -1,4 +1,4 @@
-"""Environments with very short or endless episodes, that repeat themselves or do not, or break."""
+"""Environments with very short or endless episodes, non-deterministic ones, and ones that fail."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tests.end_to_end.victim import SMALL
 
 
 class Bandit(gymnasium.Env[Any, Any]):
-    """Episodes of one step: two frames a step."""
+    """Episodes of one step: two frames per step."""
 
     observation_space = spaces.Box(0, 1, (1,))
     action_space = spaces.Discrete(2)
@@ -29,7 +29,7 @@ class Bandit(gymnasium.Env[Any, Any]):
 
 
 class Reusing(gymnasium.Env[Any, Any]):
-    """A deterministic picture, always in the same array."""
+    """A deterministic image, always in the same array."""
 
     observation_space = spaces.Box(0, 255, (12, 12), np.uint8)
     action_space = spaces.Discrete(2)
@@ -60,7 +60,7 @@ def test_episodes_of_one_step_never_run_out_of_room(tmp_path: Path) -> None:
 
 
 class Flash(gymnasium.Env[Any, Any]):
-    """Pictures, and episodes of one step: the replay holds about half of its capacity."""
+    """Images, and episodes of one step: the replay holds about half of its capacity."""
 
     observation_space = spaces.Box(0, 255, (40, 40), np.uint8)
     action_space = spaces.Discrete(2)
@@ -112,7 +112,7 @@ class Endless(gymnasium.Env[Any, Any]):
 gymnasium.register("proxrl-tests/Endless-v0", entry_point=Endless)
 
 
-def test_an_episode_longer_than_the_replay_remembers_goes_on_to_the_bit(tmp_path: Path) -> None:
+def test_an_episode_longer_than_the_replay_resumes_bit_identically(tmp_path: Path) -> None:
     settings = {**SMALL, "steps": 1200, "protocol.max_episode_steps": 2_000}
     config = presets.make("dqn-pro", "proxrl-tests/Endless-v0", settings)
     train(config, tmp_path / "whole")
@@ -139,7 +139,7 @@ def test_an_environment_that_reuses_its_array_is_restorable(tmp_path: Path) -> N
 
 
 class Moody(gymnasium.Env[Any, Any]):
-    """Ignores its seed: what it does cannot be repeated."""
+    """Ignores its seed: not reproducible."""
 
     observation_space = spaces.Box(-1, 1, (2,))
     action_space = spaces.Discrete(2)
@@ -170,7 +170,7 @@ def test_an_environment_that_does_not_repeat_itself_is_named(tmp_path: Path) -> 
 
 
 class Crash(gymnasium.Env[Any, Any]):
-    """Fails in a way that nobody foresaw, after a while."""
+    """Raises an unexpected error after a while."""
 
     observation_space = spaces.Box(-1, 1, (2,))
     action_space = spaces.Discrete(2)

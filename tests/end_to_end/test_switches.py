@@ -1,7 +1,7 @@
-"""Every part of Rainbow as a switch: each pair in all four states, and (slow) all 64 combinations.
+"""The switches of Rainbow: each pair in all four states, and (slow) all 64 combinations.
 
-Each combination trains for 200 updates with finite numbers, and the same run stopped half-way and
-resumed gives the same bits.
+Each combination trains for 200 updates with finite values, and the same run stopped half-way and
+resumed is bit-identical.
 """
 
 import itertools
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from proxrl.runs.lines import read_lines
 
 from proxrl import presets
 from proxrl.runs.folder import METRICS
+from proxrl.runs.lines import read_lines
 from proxrl.training.run import resume, train
 from tests.end_to_end.runs import newest
 from tests.end_to_end.victim import SMALL
@@ -84,7 +84,7 @@ def test_all_combinations(on: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_switches_make_a_difference(tmp_path: Path) -> None:
-    """None of them is a switch that does nothing."""
+    """Every switch has an effect."""
     found = set()
     for name, (path, value) in {**SWITCHES, "none": ("seed", 0)}.items():
         config = presets.make(

@@ -1,4 +1,4 @@
-"""A training process that dies when told to: `python -m tests.end_to_end.victim NAME FOLDER ...`.
+"""A training process that dies on demand: `python -m tests.end_to_end.victim NAME FOLDER ...`.
 
     write N       SIGKILL in the middle of writing the Nth checkpoint of this process
     rename N      SIGKILL after the Nth checkpoint is written, before it is renamed
@@ -8,7 +8,7 @@
     fill N FILE   fill the disk with FILE before the Nth agent step
     finish        train to the end
 
-The faults are patched in from outside; the code that trains knows nothing of them.
+The faults are patched in; the training code does not know about them.
 """
 
 import builtins
@@ -70,7 +70,7 @@ def die() -> None:
 
 
 def nth(number: int, action: Callable[[], None], original: Any) -> Any:
-    """`original`, with `action` before its call number `number`."""
+    """Call `action` before call number `number` of `original`."""
     calls = 0
 
     def patched(*arguments: Any, **words: Any) -> Any:
@@ -84,7 +84,7 @@ def nth(number: int, action: Callable[[], None], original: Any) -> Any:
 
 
 class DyingFile:
-    """A file that gets half of what it is given."""
+    """A file that writes only half of the data."""
 
     def __init__(self, file: Any) -> None:
         self._file = file

@@ -189,21 +189,17 @@ def test_the_value_space_gains_little_on_its_games(
 
 
 @pytest.mark.parametrize(
-    ("changes", "verdict", "why"),
+    ("agent", "changes", "verdict", "why"),
     [
-        ({}, "not testable", "protocol.sticky_actions = 0.25; protocol.life_loss_terminal = False"),
-        ({"protocol__sticky_actions": 0.0}, "not testable", "life_loss_terminal = False"),
-        (
-            {"protocol__sticky_actions": 0.0, "protocol__life_loss_terminal": True},
-            "seen in part",
-            "not checked: evaluations of 125,000 steps",
-        ),
+        ("rainbow", {}, "not testable", "protocol.sticky_actions = 0.25"),
+        ("rainbow", {"protocol__sticky_actions": 0.0}, "not testable", "terminal = False"),
+        ("rainbow-authors", {}, "seen in part", "not checked: 200 iterations of 250,000 steps"),
     ],
 )
 def test_the_cited_rainbow_file_has_no_sticky_actions(
-    tmp_path: Path, changes, verdict: str, why: str
+    tmp_path: Path, agent: str, changes, verdict: str, why: str
 ) -> None:
-    write(tmp_path, "rainbow", "Alien", 0, 1.0, **changes)
+    write(tmp_path, agent, "Alien", 0, 1.0, **changes)
     found = claims_of(tmp_path)["C25"]
     assert found.verdict == verdict
     assert why in found.why

@@ -1,7 +1,7 @@
-"""Writes data/rliable.json: what rliable 1.2.0 says about three made-up score tables.
+"""Writes data/rliable.json: the results of rliable 1.2.0 for three synthetic score tables.
 
-50,000 resamples take minutes there, so its numbers were obtained once, in an environment of their
-own (rliable needs arch < 8, and with it pandas < 3):
+50,000 resamples take minutes, so its results were computed once, in a separate environment (rliable
+needs arch < 8, and with it pandas < 3):
 
     python3.11 -m venv rliable-venv
     rliable-venv/bin/pip install rliable==1.2.0 'pandas<3' numpy==2.4.6 scipy==1.17.1

@@ -1,6 +1,6 @@
-"""Run folders in proxrl's own format with made-up curves: for tests and the scale benchmark only.
+"""Run folders with synthetic curves, for tests and benchmarks.report only.
 
-The numbers are plausible in shape (a saturating curve with noise) and mean nothing.
+The curves are plausible in shape (saturating, with noise) but mean nothing.
 """
 
 import json
@@ -61,7 +61,7 @@ def _line(step: int, scores: list[float], distance: float, stamp: dict[str, Any]
 
 
 def preset(agent: str, env: str, changes: dict[str, Any] | None = None, **top: Any) -> RunConfig:
-    """A preset, or for agents that proxrl does not have yet DQN's under their name."""
+    """A preset; for agents that proxrl does not have, DQN's under their name."""
     known = agent if agent in presets.AGENTS else "dqn"
     config = presets.make(known, env, changes, **top)
     if known != agent:
@@ -79,7 +79,7 @@ def write_study(
     steps: int = 30_000_000,
     period: int = 10_000,
 ) -> None:
-    """The paper's study in shape: every agent on every game with every seed."""
+    """A study shaped like the paper's: every agent on every game with every seed."""
     level = {"dqn": 0.75, "dqn-pro": 0.95, "rainbow": 1.3, "rainbow-pro": 1.55}
     for number, game in enumerate(games):
         low, high = PAPER.scores.get(game, (100.0, 2000.0))

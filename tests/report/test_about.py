@@ -1,15 +1,15 @@
-"""study.json: what it changes in a report, and that a report does without it."""
+"""study.json: what it changes in a report, and reports without it."""
 
 import json
 from pathlib import Path
 
 import pytest
-from proxrl.runs.study_file import About, read_about
 
 from proxrl.report.command import make_report
 from proxrl.report.runs import read_runs
 from proxrl.report.study import gather
 from proxrl.report.words import figures, title
+from proxrl.runs.study_file import About, read_about
 from tests.report.synthetic import preset, write_run
 
 ENV = "MinAtar/Breakout-v1"
@@ -43,12 +43,12 @@ def test_a_headline_without_runs_changes_nothing(tmp_path: Path) -> None:
     write(tmp_path, "strong", 0.01)
     write(tmp_path, "usual", 0.25)
     assert main_series(tmp_path, "weak", "dqn") == "Rainbow Pro (c 0.25)"
-    (write(tmp_path, "weak", 0.05) / "metrics.jsonl").unlink()  # begun, and not evaluated yet
+    (write(tmp_path, "weak", 0.05) / "metrics.jsonl").unlink()  # started, not evaluated yet
     assert main_series(tmp_path, "weak") == "Rainbow Pro (c 0.25)"
 
 
 def test_a_headline_whose_runs_are_there_twice_is_found(tmp_path: Path) -> None:
-    """Of equals the first folder's are kept, and these are not under the headline's name."""
+    """Of duplicates, the first folder is kept, which is not the headline's."""
     write(tmp_path, "a", 0.01)
     write(tmp_path, "b", 0.05)
     write(tmp_path, "c", 0.05)
@@ -112,7 +112,7 @@ def test_one_that_cannot_be_read_is_a_warning(content: bytes, tmp_path: Path) ->
     heard: list[str] = []
     assert read_about(tmp_path, heard.append) == About()
     (warning,) = heard
-    assert warning.startswith("study.json is left out: ")
+    assert warning.startswith("study.json is ignored: ")
     assert "\n" not in warning
 
 
@@ -122,7 +122,7 @@ def test_the_report_is_made_all_the_same(tmp_path: Path) -> None:
     heard: list[str] = []
     page, _ = make_report(tmp_path, resamples=10, say=heard.append)
     assert f"<h1>{tmp_path.name}</h1>" in page.read_text()
-    assert heard == ["study.json is left out: Is a directory"]
+    assert heard == ["study.json is ignored: Is a directory"]
 
 
 def test_none_is_no_warning_and_an_older_one_has_what_it_has(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""The page in a real browser: opened from disk, no request leaves, everything that can be clicked.
+"""The page in a real browser: opened from disk, no requests, all controls.
 
-Needs Chromium (Debian: `apt-get install --no-install-recommends chromium`) and playwright; where
-one is absent, these tests are skipped and say so.
+Needs Chromium (Debian: `apt-get install --no-install-recommends chromium`) and playwright; without
+them, these tests are skipped.
 """
 
 import shutil
@@ -44,7 +44,7 @@ def chromium() -> Iterator[Any]:
 
 
 class Opened:
-    """A page with everything that it asked for and complained about."""
+    """A page with all its requests and console messages."""
 
     def __init__(self, browser: Any, file: Path, width: int, scheme: str) -> None:
         self.context = browser.new_context(
@@ -67,7 +67,7 @@ class Opened:
         return f'[data-game="{GAMES_ON_PAGE.index(game)}"]'
 
     def names(self, game: str) -> list[str]:
-        """Names of the series that a game's curves show, once they are drawn."""
+        """Names of the series in a game's curves, once drawn."""
         self.show(self.place(game))
         self.page.wait_for_selector(self.place(game) + "[data-drawn]")
         names: list[str] = self.page.evaluate(
@@ -100,8 +100,8 @@ def desktop(chromium: Any, page_file: Path) -> Iterator[Opened]:
 
 
 def test_it_opens_draws_and_fits(opened: Opened) -> None:
-    """Figures are there at once, curves when scrolled to; nothing overflows or is refused by the
-    page's own policy (refusals are errors on the console)."""
+    """Figures are shown at once, curves when scrolled to; nothing overflows or violates the page's
+    own policy (violations are errors on the console)."""
     page = opened.page
     assert "DQN Pro" in page.inner_text(".summary strong")
     assert page.locator(".plot svg").count() == 8
@@ -119,7 +119,7 @@ def test_it_opens_draws_and_fits(opened: Opened) -> None:
 
 
 def test_figures_take_the_colours_of_the_scheme(opened: Opened) -> None:
-    """Text and background of every SVG stand out from each other as the page's do."""
+    """Text and background of every SVG have the contrast of the page."""
     brightness = """selector => [...document.querySelectorAll(selector)].map((one) =>
         Math.max(...getComputedStyle(one).fill.match(/[0-9]+/g).map(Number)))"""
     light = opened.page.evaluate("matchMedia('(prefers-color-scheme: light)').matches")
@@ -203,14 +203,14 @@ def test_metrics_bands_and_single_runs(desktop: Opened) -> None:
 
 
 def highest(opened: Opened, game: str) -> float:
-    """The largest tick of the y axis."""
+    """The largest tick label of the y axis."""
     opened.names(game)
     ticks = opened.page.locator(opened.place(game) + " .tick[text-anchor=end]").all_text_contents()
     return max(float(tick.replace(",", "").replace("−", "-").replace("k", "e3")) for tick in ticks)
 
 
 def test_what_is_drawn_is_what_was_recorded(desktop: Opened) -> None:
-    """The packed curves come back to a thousandth of their range; hovering shows them."""
+    """Packed curves are accurate to a thousandth of their range; hovering shows the values."""
     desktop.names("Pong")
     row = next(
         line.split(",")

@@ -1,4 +1,4 @@
-"""The command from outside: files, bytes, one line for a mistake."""
+"""The report command: files, reproducible bytes, one-line errors."""
 
 import csv
 import hashlib
@@ -68,7 +68,7 @@ def test_every_figure_as_png_svg_and_csv_one_page_and_the_scores(written: Path) 
 
 
 def test_same_runs_same_bytes(written: Path, runs: Path, tmp_path: Path) -> None:
-    """In another process, from a copy of the runs elsewhere, under another hash seed."""
+    """In another process, from a copy of the runs elsewhere, with another hash seed."""
     copy = tmp_path / "elsewhere" / "study"
     shutil.copytree(runs, copy)
     arguments = ["report", str(copy), "--out", str(tmp_path / "out")]
@@ -109,17 +109,17 @@ def test_scores_csv_has_every_run_and_its_protocol(written: Path) -> None:
     assert float(good["final_scaled"]) == pytest.approx(scaled, rel=1e-6)
 
 
-def test_the_page_stands_alone_and_shows_what_is_wrong(written: Path) -> None:
+def test_the_page_is_self_contained_and_shows_what_is_wrong(written: Path) -> None:
     page = (written / "index.html").read_text()
     own = page
     assert 'src="' not in own
     for name in ("http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink", "http-equiv"):
-        own = own.replace(name, "")  # names of XML's, not addresses
+        own = own.replace(name, "")  # XML namespaces, not requests
     assert "http" not in own
     assert len(page) < 1_000_000
     assert "the disk is full &lt;here&gt; &amp; there" in own
     assert "metrics.jsonl line 21: not valid JSON" in own
-    assert "no such run, though its neighbours exist" in own
+    assert "not found, although similar runs exist" in own
     assert "1 failed and 1 corrupt" in own
     assert "AirRaid has no published human score" in own
     assert "training returns, batch 32, up to 200M frames" in own
@@ -257,7 +257,7 @@ def run_cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 def test_a_corrupt_run_is_a_warning(runs: Path, tmp_path: Path, capsys) -> None:
     code, out, err = run_cli(capsys, str(runs), "--out", str(tmp_path), "--resamples", "50")
     assert code == 0
-    assert err == "proxrl: dqn_Pong_1 is left out: metrics.jsonl line 21: not valid JSON"
+    assert err == "proxrl: dqn_Pong_1 is skipped: metrics.jsonl line 21: not valid JSON"
     assert "DQN Pro" in out
     assert f"wrote {tmp_path / 'index.html'}" in out
 
@@ -265,13 +265,13 @@ def test_a_corrupt_run_is_a_warning(runs: Path, tmp_path: Path, capsys) -> None:
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (lambda root: None, [], "holds no runs"),
-        (lambda root: (root / "config.json").write_text('{"layers": 3}'), [], "holds no runs"),
+        (lambda root: None, [], "contains no runs"),
+        (lambda root: (root / "config.json").write_text('{"layers": 3}'), [], "contains no runs"),
         (lambda root: root.rmdir(), [], "does not exist"),
         (lambda root: None, ["--steps", "0"], "invalid --steps 0: must be at least 1"),
         (lambda root: None, ["--resamples", "0"], "invalid --resamples 0: must be"),
         (lambda root: None, ["--baselines", "atari"], "dopamine"),
-        (lambda root: cartpole(root), ["--baselines", "dopamine"], "is for Atari"),
+        (lambda root: cartpole(root), ["--baselines", "dopamine"], "only for Atari"),
         (lambda root: cartpole(root), ["--steps", "10"], "no run has an evaluation by then"),
         (lambda root: cartpole(root), ["--out", "/dev/null/x"], "cannot write to /dev/null/x"),
         (lambda root: cartpole(root, 2), [], "evaluation.episodes (1 in a, 2 in b)"),

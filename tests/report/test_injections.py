@@ -1,7 +1,7 @@
-"""A run folder that someone else wrote: whatever its texts are, the page shows them as text.
+"""Run folders written by someone else: whatever their texts contain, the page shows them as text.
 
-Each injection stands where the page, a figure or a file's name takes text from the folder. In real
-Chromium nothing runs, nothing is asked for, and the page keeps its structure.
+Each injection is in a place from which the page, a figure or a file name takes text. In real
+Chromium nothing is executed or requested, and the page keeps its structure.
 """
 
 import json
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 RUN = "window.hit = (window.hit || 0) + 1"
 IMAGE = f'<img src=x onerror="{RUN}">'
 SCRIPT = f"</script><script>{RUN}</script>"
-# where the text stands -> the text
+# place of the text -> the text
 INJECTIONS = {
     "an agent that is a placeholder": ("agent", "{{data}}"),
     "an agent that is a template": ("agent", "{{ cycler.__init__.__globals__ }}{% raw %}"),
@@ -52,7 +52,7 @@ def chromium() -> Iterator[Any]:
 
 
 def infected(root: Path, where: str, text: str) -> None:
-    """Four runs, two agents and seeds, with the text where it is to be."""
+    """Four runs, two agents and seeds, with the text in the given place."""
     for number, agent in enumerate(("dqn", "dqn-pro")):
         for seed in (0, 1):
             settings: dict[str, Any] = {"evaluation.period_steps": 1000}
@@ -120,7 +120,7 @@ def test_text_stays_text(name: str, tmp_path: Path, chromium: Any) -> None:
 
 
 def test_the_policy_refuses_what_escaping_would_miss(tmp_path: Path, chromium: Any) -> None:
-    """Were something to get in, it would not run: checked on a page with a script put into it."""
+    """Even an injected script would not run: checked on a page with a script inserted."""
     root = tmp_path / "study"
     infected(root, "agent", "plain")
     file, _ = make_report(root, resamples=20)

@@ -1,4 +1,4 @@
-"""Reading run folders: every state a run can be in, damage named by its line, nothing dropped."""
+"""Reading run folders: every status, damage reported with its line, nothing dropped."""
 
 import fcntl
 import json
@@ -81,7 +81,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, damage, note: str | None) -> No
     run = write(tmp_path)
     (run / "metrics.jsonl").write_text("\n".join(damage(lines(run))) + "\n")
     found = read_run(run, tmp_path)
-    if note is None:  # an empty line holds nothing to be wrong
+    if note is None:  # an empty line is harmless
         assert found.status == "finished"
         return
     assert found.status == "corrupt"
@@ -166,7 +166,7 @@ def test_a_run_that_has_not_been_evaluated_yet(tmp_path: Path) -> None:
 def test_nothing_to_report_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         read_runs(tmp_path / "nowhere")
-    with pytest.raises(UserError, match="holds no runs"):
+    with pytest.raises(UserError, match="contains no runs"):
         read_runs(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="not a folder"):
@@ -213,7 +213,7 @@ def test_protocols_that_differ_are_refused_by_name(tmp_path: Path, setting: str,
 
 
 def test_a_protocol_that_changed_inside_a_run_is_refused(tmp_path: Path) -> None:
-    """Resuming may change evaluation.*: config.json then says only the last."""
+    """Resuming may change evaluation.*: config.json then has only the last."""
     run = write(tmp_path)
     rows = [json.loads(line) for line in lines(run)]
     for row in rows[:2]:

@@ -9,7 +9,7 @@ import pytest
 
 from proxrl.report import scores, statistics
 from proxrl.report.baselines import load
-from proxrl.report.scores import Scale
+from proxrl.report.scores import ScoreScale
 from proxrl.suites.minatar import MINATAR
 
 SEEDS = Path(__file__).parent / "data" / "dopamine_seeds.csv"
@@ -52,7 +52,7 @@ def test_area_by_hand() -> None:
 
 def test_the_papers_gain_by_hand() -> None:
     """Claim C54, with a base below and above the human score, and a game without one."""
-    scale = Scale("human", "", np.array([10.0, 0.0, np.nan]), np.array([110.0, 50.0, np.nan]))
+    scale = ScoreScale("human", "", np.array([10.0, 0.0, np.nan]), np.array([110.0, 50.0, np.nan]))
     found = scores.gain(np.array([60.0, 150.0, 9.0]), np.array([35.0, 100.0, 5.0]), scale)
     assert found[:2] == pytest.approx([25 / 100, 50 / 100])
     assert math.isnan(found[2])

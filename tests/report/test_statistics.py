@@ -1,4 +1,4 @@
-"""Aggregates and intervals: hand-computed values, slow oracles, and rliable's own numbers."""
+"""Aggregates and intervals: hand-computed values, slow oracles, and rliable's results."""
 
 import itertools
 import json
@@ -65,7 +65,7 @@ def test_a_game_without_runs_is_left_out() -> None:
     st.integers(0, 2**32),
 )
 def test_counts_agree_with_resamples_written_out(scores: np.ndarray, seed: int) -> None:
-    """Every statistic of a resample is that of the drawn runs themselves."""
+    """Every statistic of a resample equals that of the drawn runs."""
     if np.isnan(scores).all():
         return
     sample = resample(scores, 5, np.random.default_rng(seed))
@@ -116,8 +116,8 @@ def test_improvement_of_resamples_does_not_depend_on_the_chunks(
 
 @pytest.mark.parametrize("name", ["base", "pro", "few"])
 def test_rliable_agrees(name: str) -> None:
-    """Values to rounding; percentiles to what two different sets of resamples can differ by. The
-    report's intervals are others, see below."""
+    """Values up to rounding; percentiles up to the difference between two sets of resamples. The
+    report's own intervals are tested below."""
     scores = tables()[name]
     sample, once = drawn(scores), whole(scores)
     low, high = np.array(RLIABLE[name]["intervals"])
@@ -153,7 +153,7 @@ def test_one_run_a_game_has_no_interval() -> None:
 
 
 def test_one_repeated_game_among_single_runs_makes_no_interval() -> None:
-    """The single runs would be resampled without any variance."""
+    """A single run would be resampled without variance."""
     assert not drawn(np.array([[1.0, 2.0], [NAN, 3.0]]), 10).repeated
 
 
@@ -246,7 +246,7 @@ def test_three_runs_against_three_decide_nothing_however_they_rank() -> None:
     nearly = statistics.improvement_estimate(drawn(one), drawn(np.array([[0.0], [1.5], [0.5]])))
     assert (nearly.value, nearly.low, nearly.high) == pytest.approx((8 / 9, 0.5, 1.0))
     more = statistics.improvement_estimate(drawn(np.tile(one, 4)), drawn(np.tile(other, 4)))
-    assert more.low == pytest.approx(0.025 ** (1 / 12))  # in four games it is no chance
+    assert more.low == pytest.approx(0.025 ** (1 / 12))  # in four games it is significant
 
 
 def test_an_interval_ends_where_the_statistic_does() -> None:
@@ -257,9 +257,9 @@ def test_an_interval_ends_where_the_statistic_does() -> None:
 
 @pytest.mark.parametrize(("scores", "games"), [("normal", 5), ("exponential", 26)])
 def test_intervals_hold_where_percentiles_do_not(scores: str, games: int) -> None:
-    """The small version of benchmarks.intervals: three seeds, 300 studies, so that a share of 0.95
-    has a standard error of 0.013. No share may be lower than 0.91; the percentiles' nearly all
-    are."""
+    """A small version of benchmarks.intervals: three seeds, 300 studies, so that a coverage of 0.95
+    has a standard error of 0.013. No coverage may be below 0.91; those of the percentiles nearly
+    all are."""
     found = coverage(scores, seeds=3, games=games, studies=300, resamples=300)
     ours, percentiles = ({name: pair[at] for name, pair in found.items()} for at in (0, 1))
     assert set(ours) == set(STATISTICS)

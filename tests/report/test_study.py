@@ -1,4 +1,4 @@
-"""Series, arrays and the words about them."""
+"""Series, arrays and the sentences about them."""
 
 import math
 from dataclasses import replace
@@ -14,7 +14,7 @@ from proxrl.report.figures.drawing import gain_limits, gain_ticks
 from proxrl.report.findings import examine
 from proxrl.report.runs import Run, read_runs
 from proxrl.report.series import group
-from proxrl.report.study import Study, gather
+from proxrl.report.study import StudyResults, gather
 from proxrl.report.words import coverage, lead, method, summary
 from tests.report.synthetic import preset, write_run
 
@@ -38,7 +38,7 @@ def usable(root: Path) -> list[Run]:
     return [run for run in read_runs(root) if run.usable]
 
 
-def study_of(root: Path, steps: int | None = None) -> Study:
+def study_of(root: Path, steps: int | None = None) -> StudyResults:
     return gather("study", read_runs(root), steps)
 
 
@@ -78,7 +78,7 @@ def test_one_period_among_several_taus(tmp_path: Path) -> None:
     assert names(tmp_path) == ["DQN (periodic)", "DQN (Polyak, τ 0.005)", "DQN (Polyak, τ 0.05)"]
 
 
-def test_a_grid_of_c_is_told_by_c_however_it_was_said(tmp_path: Path) -> None:
+def test_a_grid_of_c_is_named_by_c_however_it_was_set(tmp_path: Path) -> None:
     env = "MinAtar/Breakout-v1"
     write(tmp_path, "dqn-pro", env, 0, 1.0)  # c = 0.0625
     write(tmp_path, "dqn-pro", env, 1, 1.0, proximal__pull_per_sync=1.0)  # the same c
@@ -187,7 +187,7 @@ def test_who_is_ahead(tmp_path: Path) -> None:
     text = pair(tmp_path, (200, 210, 220, 215) * 3, (100, 110, 105, 120) * 3)
     assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN: ")
     assert "probability 1.00 [0.74, 1.00]" in text  # 12 independent pairs
-    assert "the higher in 1 of 1" in text
+    assert "higher in 1 of 1" in text
 
 
 def test_who_is_behind(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_who_is_behind(tmp_path: Path) -> None:
 def test_few_runs_lead_but_decide_nothing(tmp_path: Path) -> None:
     text = pair(tmp_path, (200, 210, 220), (100, 110, 105))
     assert "DQN Pro scored higher in these few runs than DQN" in text
-    assert "rest on 3 runs a series, 3 in the game" in " ".join(
+    assert "based on 3 runs per series, 3 in the game" in " ".join(
         coverage(examine(study_of(tmp_path), 50))
     )
 
@@ -224,7 +224,7 @@ def test_one_extra_seed_in_one_game_ranks_nothing(tmp_path: Path) -> None:
     assert not found.aggregates[0].metrics["IQM"].has_interval
     assert "too few runs for a ranking" in summary(found)[0]
     notes = " ".join(coverage(found))
-    assert "A single finished run in 5 of 6 games of DQN and 5 of 6 games of DQN Pro" in notes
+    assert "Only one finished run in 5 of 6 games of DQN and 5 of 6 games of DQN Pro" in notes
 
 
 def test_two_runs_a_game_are_few_however_many_games(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_games_without_a_common_scale_are_ranked_run_by_run(tmp_path: Path) -> N
     assert not found.aggregates  # nothing is averaged over games
     text = summary(found)[0]
     assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN. In the same game")
-    assert "the higher in 2 of 2" in text
+    assert "is higher in 2 of 2" in text
     assert "nothing is averaged" in " ".join(coverage(found))
 
 
@@ -275,10 +275,10 @@ def test_a_series_without_a_partner_has_a_sentence_too(tmp_path: Path) -> None:
     sentences = summary(examine(study_of(tmp_path), 10))
     assert len(sentences) == 2
     assert sentences[1].startswith("Rainbow Pro: 4.00, interquartile mean of the return")
-    assert "no partner" in sentences[1]
+    assert "nothing to compare it with" in sentences[1]
 
 
-def test_the_budget_is_said_once_and_the_games_counted_are_named(tmp_path: Path) -> None:
+def test_the_budget_is_stated_once_and_the_games_are_counted(tmp_path: Path) -> None:
     for game in ("Alien", "AirRaid"):  # AirRaid has no human score
         for agent in ("dqn", "dqn-pro", "rainbow", "rainbow-pro"):
             for seed in (0, 1):
@@ -293,7 +293,7 @@ def test_the_method_says_how_final_scores_were_made(tmp_path: Path) -> None:
     write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 9.0)
     text = method(study_of(tmp_path))
     assert "in the last 500 agent steps, or of its last evaluation if that was earlier." in text
-    assert "DQN's mean, which scales the scores, is taken as known" in text
+    assert "The intervals treat DQN's mean, which scales the scores, as known" in text
     longer = replace(study_of(tmp_path), budget_steps=40_000)
     assert "in the last 2,000 agent steps. " in method(longer)
 

@@ -1,4 +1,4 @@
-"""Training returns per 250,000 steps beside Dopamine's, from run folders."""
+"""Training returns per 250,000 steps next to Dopamine's, from run folders."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ PERIOD = 250_000
 
 
 def write(root: Path, seed: int, values: list[float | None], **settings: object) -> Path:
-    """A run of DQN on Pong whose lines hold these training returns, as the loop records them."""
+    """A run of DQN on Pong with these training returns, as the loop records them."""
     changes = {"evaluation.period_steps": 125_000, **settings}
     config = preset("dqn", "ALE/Pong-v5", changes, seed=seed, steps=len(values) * PERIOD)
     folder = write_run(root / f"seed{seed}", config, lambda step: [1.0, 2.0])
@@ -49,7 +49,7 @@ def test_runs_with_another_period_or_without_a_record_have_none(tmp_path: Path) 
         assert len(training_curve(read_run(folder, tmp_path))) == 0
 
 
-def test_like_stands_beside_like_over_seeds(tmp_path: Path) -> None:
+def test_training_returns_are_compared_over_seeds(tmp_path: Path) -> None:
     """Two seeds at -20 and -16: mean -18, standard deviation sqrt(8)."""
     write(tmp_path, 0, [-20.0, -10.0])
     write(tmp_path, 1, [-16.0, None])
@@ -81,4 +81,6 @@ def test_the_report_writes_them_and_names_another_protocol(tmp_path: Path) -> No
     text = page.read_text()
     assert "protocol.sticky_actions is 0.0 here and 0.25 there" in text
     assert "training-table" in text
+    assert make_report(tmp_path, baselines="dopamine", resamples=100)[0].read_text() == text
     assert "training-table" not in make_report(tmp_path, resamples=100)[0].read_text()
+    assert not (page.parent / "training_returns.csv").exists(), "left by the report before"

@@ -1,4 +1,4 @@
-"""Checkpoint files are complete or absent, and nothing in them can execute code."""
+"""Checkpoint files: written atomically, and loading them cannot execute code."""
 
 import ast
 import json
@@ -58,7 +58,7 @@ def test_a_state_is_split_and_joined_again() -> None:
 
 
 def test_tensors_are_written_as_arrays(tmp_path: Path) -> None:
-    """Also one whose memory is in another order, as channels-last weights are."""
+    """Including one with another memory layout, such as channels-last weights."""
     turned = torch.arange(6.0).reshape(2, 3).T
     write(tmp_path / "1.safetensors", {"part": {"turned": turned, "scalar": torch.tensor(1.5)}})
     part = read(tmp_path / "1.safetensors")["part"]
@@ -78,7 +78,7 @@ def test_any_flipped_bit_is_noticed(tmp_path: Path) -> None:
             found = read(path)
         except CorruptCheckpoint:
             continue
-        # A bit that changes nothing that is read (the header's own spelling) is no damage.
+        # A flipped bit that changes nothing that is read (header formatting) is harmless.
         assert_same(found, STATE)
 
 
@@ -92,7 +92,7 @@ def test_a_cut_file_is_noticed(tmp_path: Path, length: int) -> None:
 
 
 def written_as(path: Path, version: str, arrays: dict[str, np.ndarray], values: object) -> None:
-    """A file of another format, as the version that wrote it left it."""
+    """A file of another format, as written by that version."""
     document = json.dumps(values, sort_keys=True)
     digest = _digest(arrays, f"{version} {document}")
     metadata = {"format": version, "state": document, "sha256": digest}

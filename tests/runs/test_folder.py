@@ -1,4 +1,4 @@
-"""A run folder: one process at a time, and small files that may be missing or half written."""
+"""A run folder: one process at a time; small files may be missing or incomplete."""
 
 import fcntl
 import json

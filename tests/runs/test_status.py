@@ -1,4 +1,4 @@
-"""One vocabulary: what the folder shows is what the list, the study and the report call it."""
+"""The list, the study and the report show the same status."""
 
 import fcntl
 from pathlib import Path

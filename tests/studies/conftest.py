@@ -1,4 +1,4 @@
-"""The undisturbed study, run once for all that compare with it."""
+"""The uninterrupted study, run once for all tests that compare with it."""
 
 import shutil
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.studies.small import execute
 
 @pytest.fixture(scope="session")
 def whole(once: Once, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the small study was run to its end, by `local`, in one go, by new interpreters."""
+    """The folder of the small study, run by `local` without interruption, in new interpreters."""
 
     def run(home: Path) -> None:
         done = execute(home)

@@ -1,4 +1,4 @@
-"""A study that is small enough to kill often, and what its tests share."""
+"""A study that is small enough to kill often, and helpers for its tests."""
 
 import json
 import subprocess
@@ -44,7 +44,7 @@ RUNS = [f"{agent}/CartPole-v1/seed{seed}" for seed in (0, 1) for agent in ("dqn"
 
 
 def command(home: Path, *options: str, name: str = "poles") -> list[str]:
-    """The command line of the study in `home`, whose file is written if it is not there."""
+    """The command line of the study in `home`; writes its file if missing."""
     home.mkdir(parents=True, exist_ok=True)
     if not (home / f"{name}.toml").exists():
         (home / f"{name}.toml").write_text(TEXT)
@@ -56,7 +56,7 @@ def begin(home: Path, *options: str) -> forking.Process:
     return forking.start("proxrl", *command(home, *options), cwd=home, merge=True)
 
 
-def carry_out(home: Path, *options: str, name: str = "poles") -> "subprocess.CompletedProcess[str]":
+def run_study(home: Path, *options: str, name: str = "poles") -> "subprocess.CompletedProcess[str]":
     """Run the study to its end; its processes are forked."""
     return forking.run("proxrl", *command(home, *options, name=name), cwd=home)
 
@@ -81,14 +81,14 @@ def step_of(folder: Path) -> int:
 
 
 def pid_of(folder: Path) -> int:
-    """Of the process that last began to train there."""
+    """The pid of the process that last started to train there."""
     place = RunFolder(folder)
     about = json.loads((place.attempts / f"{place.newest_attempt()}.json").read_text())
     return int(about["pid"])
 
 
 def wait_until(happened: Callable[[], bool], process: forking.Process | None) -> None:
-    """Without a limit of its own; but not for something that can no longer happen."""
+    """Wait without a time limit, but fail if it can no longer happen."""
     while not happened():
         if process is not None and process.poll() is not None:
             raise AssertionError(f"it ended before: {process.communicate()[0]}")
@@ -96,7 +96,7 @@ def wait_until(happened: Callable[[], bool], process: forking.Process | None) ->
 
 
 def assert_same_bits(one: Path, other: Path) -> None:
-    """Metrics, episodes and the whole final checkpoint."""
+    """Compare metrics, episodes and the whole final checkpoint."""
     for name in ("metrics.jsonl", "episodes.jsonl"):
         assert (one / name).read_bytes() == (other / name).read_bytes(), (name, other)
     (arrays, state), (its_arrays, its_state) = (_final(folder) for folder in (one, other))

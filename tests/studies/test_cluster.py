@@ -1,4 +1,4 @@
-"""Ray for real: two nodes, a worker killed in mid-run, a node removed; the same bits as `local`."""
+"""Real Ray: two nodes, a worker killed, a node removed; results are bit-identical to `local`."""
 
 import signal
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from tests.studies.small import (
     RUNS,
     assert_same_bits,
     begin,
-    carry_out,
     pid_of,
     run_folders,
+    run_study,
     step_of,
     wait_until,
 )
@@ -31,11 +31,15 @@ def cluster() -> Iterator[Any]:
     patience = pytest.MonkeyPatch()
     patience.setenv("RAY_USAGE_STATS_ENABLED", "0")
     for limit in ("RAY_DASHBOARD_STARTUP_TIMEOUT_S", "RAY_raylet_start_wait_time_s"):
-        patience.setenv(limit, "600")  # a busy machine needs more than Ray's half minute
+        patience.setenv(
+            limit, "600"
+        )  # Ray's default of half a minute is too short on a busy machine
     patience.setenv("RAY_agent_register_timeout_ms", "600000")
     patience.setenv("RAY_health_check_timeout_ms", "600000")  # a dead node refuses at once
     patience.setenv("RAY_health_check_period_ms", "1000")
-    patience.setenv("RAY_worker_niceness", "0")  # Ray's 15 starves beside other tests
+    patience.setenv(
+        "RAY_worker_niceness", "0"
+    )  # Ray's default of 15 is too low next to other tests
     from ray.cluster_utils import Cluster
 
     node = {
@@ -60,7 +64,7 @@ def ray_worker_of(folder: Path) -> psutil.Process:
 
 
 def node_of(cluster: Any, folder: Path) -> Any:
-    """The node whose raylet is above a run's process."""
+    """The node whose raylet started a run's process."""
     above = {process.pid for process in psutil.Process(pid_of(folder)).parents()}
     for node in cluster.list_all_nodes():
         raylets = [info.process.pid for info in node.all_processes["raylet"]]
@@ -70,7 +74,7 @@ def node_of(cluster: Any, folder: Path) -> Any:
 
 
 def is_at_work(folder: Path, cluster: Any, node: Any) -> bool:
-    """Is the run past a checkpoint, and its process on this node?"""
+    """Whether the run has a checkpoint and its process is on this node."""
     if step_of(folder) < 200 or not RunFolder(folder).is_locked():
         return False
     try:
@@ -120,7 +124,7 @@ def test_ctrl_c_stops_the_clusters_runs_with_a_checkpoint(
     assert "the same command continues it" in said
     assert not RunFolder(first).is_locked(), "it was given the time for its checkpoint"
     assert "stopped at step" in RunFolder(first).run_log.read_text(), "asked to, not killed"
-    again = carry_out(tmp_path, *options)
+    again = run_study(tmp_path, *options)
     assert again.returncode == 0, again.stdout + again.stderr
     assert_same_bits(run_folders(whole)[RUNS[0]], first)
 
@@ -149,7 +153,7 @@ def test_storage_that_shows_something_else_is_named(tmp_path: Path) -> None:
 
 def test_storage_without_locks_is_named(tmp_path: Path) -> None:
     with probing(tmp_path) as probe:
-        with open(probe.locked) as file:  # as if the driver's lock were not seen
+        with open(probe.locked) as file:  # as if the driver's lock were not visible
             path = probe.locked
             content = file.read()
             path.unlink()

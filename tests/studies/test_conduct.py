@@ -1,4 +1,4 @@
-"""Who may train in a run's folder, what is tried again, and what the board makes of it."""
+"""Who may train in a run folder, what is retried, and how the board shows it."""
 
 import time
 from pathlib import Path
@@ -30,13 +30,13 @@ def test_a_run_that_someone_else_trains_is_reported_and_not_disturbed(
     place.make()
     with place.locked():
         monkeypatch.setattr(worker, "WAIT_SECONDS", 0.1)
-        code = worker.carry_out(job.config, job.folder, "wait")
+        code = worker.run_job(job.config, job.folder, "wait")
         assert code == MISTAKE
         assert place.newest_attempt() == place.attempt == 1, "nobody else has entered"
 
 
 def test_a_late_attempt_finds_the_newer_number_and_writes_nothing_more(tmp_path: Path) -> None:
-    """The newer one asks in the middle of a run, as from a machine that cannot see this process."""
+    """The newer one starts during a run, as on a machine that cannot see this process."""
     (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
     place = RunFolder(job.folder)
 
@@ -66,7 +66,7 @@ def test_a_late_attempt_finds_the_newer_number_and_writes_nothing_more(tmp_path:
 
 
 class Scripted:
-    """An executor whose runs end as a list says; a checkpoint may appear before each end."""
+    """An executor with scripted outcomes; a checkpoint may appear before each."""
 
     def __init__(self, ends: list[tuple[str, int]]) -> None:
         self.ends, self.started, self.at_once = list(ends), 0, 1
@@ -135,7 +135,7 @@ def test_a_run_that_found_no_memory_pauses_and_lets_others_go_first(
 ) -> None:
     first, second = jobs_in(tmp_path, seeds=[0])
     monkeypatch.setattr("proxrl.training.resources.available_memory", lambda: 0)
-    assert worker.carry_out(first.config, first.folder, "wait") == AGAIN
+    assert worker.run_job(first.config, first.folder, "wait") == AGAIN
     assert outcome_of(AGAIN) == "again"
     waiting = [Entry(first), Entry(second)]
     assert _settle(waiting[0], "again", "exit code 75").startswith("paused")

@@ -1,4 +1,4 @@
-"""Study files are read strictly: what does not belong is named, with what was probably meant."""
+"""Study files are read strictly: errors name the mistake and suggest the closest match."""
 
 import math
 import socket
@@ -73,7 +73,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert load(str(tmp_path / "mine.toml")).title == "small"
 
 
-def test_a_scale_of_ones_own_and_a_change_to_a_usual_one() -> None:
+def test_a_custom_scale_and_an_override_of_a_default_one() -> None:
     study = parse(
         "mine",
         SMALL
@@ -110,7 +110,7 @@ MISTAKES = [
     ("title = 'x'\nplan.sedes = 3", "unknown key sedes in [plan]; did you mean seeds?"),
     ("title = 'x'\nplan.seeds = 'many'", "invalid plan.seeds 'many': must be an integer"),
     (SMALL + "proximal.cc = 1", "variants.dqn: unknown key proximal.cc; did you mean proximal.c?"),
-    (SMALL + "seed = 3", "seed cannot be said here: it follows from the scale's seeds"),
+    (SMALL + "seed = 3", "seed cannot be set here: it is given by the scale's seeds"),
     (SMALL + "target.period = 'long'", "invalid target.period 'long': must be an integer"),
     (SMALL + "target.period = 1.5", "must be an integer"),
     (SMALL + "target.rule = 'sometimes'", "must be periodic or polyak"),
@@ -118,21 +118,24 @@ MISTAKES = [
     (SMALL + "target = 3", "unknown key target"),
     (SMALL + "network.hidden = [1, 'x']", "must be a list, each item an integer"),
     (SMALL + "grid.target.period = 5", "grid.target.period must be a list"),
-    (SMALL + "[variants.'a/b']\npreset = 'dqn'", "cannot name a folder"),
+    (SMALL + "[variants.'a/b']\npreset = 'dqn'", "is not a valid folder name"),
     ("title = 'x'\n[variants.a]\npreset = 'dqm'", "unknown preset dqm; did you mean dqn?"),
     ("title = 'x'\n[variants.a]\ngrid.x = [1]", "preset is missing"),
-    ("title = 'x'\nvariants.a = 3", "variants.a is no table"),
+    ("title = 'x'\nvariants.a = 3", "variants.a must be a table: [variants.a]"),
     (SMALL + "[scales.smoke]\ngames = ['Brekout']", "unknown game Brekout; did you mean Breakout?"),
     (SMALL + "[scales.smoke]\ngames = []", "games must be a list of names or"),
-    (SMALL + "[scales.smoke]\nseeds = [0, 0]", "named twice"),
-    (SMALL + "[scales.smoke]\nseeds = 3", "seeds must be a list of whole numbers"),
+    (SMALL + "[scales.smoke]\nseeds = [0, 0]", "duplicate game or seed"),
+    (SMALL + "[scales.smoke]\nseeds = 3", "seeds must be a list of integers"),
     (SMALL + "[scales.smoke]\nstep = 3", "scales.smoke: unknown key step; did you mean steps?"),
-    (SMALL + "[scales.smoke]\nenv = 'CartPole-v1'", "must say where the game goes"),
+    (SMALL + "[scales.smoke]\nenv = 'CartPole-v1'", "must contain {game}"),
     (SMALL + "[scales.new]\nenv = '{game}'", "scales.new: games must be a list"),
-    (SMALL + "[variants.dqn]", "is not TOML"),
-    (SMALL + "[scales.smoke]\nagent = 'dqn'", "scales.smoke: agent cannot be said here"),
-    (SMALL + "[scales.'a/b']\nseeds = [0]", "scales.a/b cannot name a folder"),
-    (SMALL + "[variants.report]\npreset = 'dqn'", "the report goes into a folder of this name"),
+    (SMALL + "[variants.dqn]", "is not valid TOML"),
+    (SMALL + "[scales.smoke]\nagent = 'dqn'", "scales.smoke: agent cannot be set here"),
+    (SMALL + "[scales.'a/b']\nseeds = [0]", "scales.a/b is not a valid folder name"),
+    (
+        SMALL + "[variants.report]\npreset = 'dqn'",
+        "invalid name variants.report: reserved for the report's folder",
+    ),
     ("written_for = 'atary'\n" + SMALL, "did you mean atari?"),
     ("headline = ['dqm']" + SMALL, "headline: unknown variant dqm; did you mean dqn?"),
     ("headline = 'dqn'" + SMALL, "headline must be a list of variants"),
@@ -142,7 +145,10 @@ MISTAKES = [
         "headline = ['dqn', 'b']" + SMALL + "[variants.b]\npreset = 'dqn'\ntarget.period = 9",
         "headline: dqn and b are both dqn: keep one",
     ),
-    ("title = 'x'\nheadline = ['dqn']\nplan.seeds = 3", "a study with a [plan] has none"),
+    (
+        "title = 'x'\nheadline = ['dqn']\nplan.seeds = 3",
+        "headline is only for studies with variants",
+    ),
 ]
 
 
@@ -211,7 +217,7 @@ def test_something_else_at_a_clusters_address_is_noticed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts, and never answers
+    with socket.create_server(("127.0.0.1", 0)) as server:  # accepts connections but never answers
         address = f"127.0.0.1:{server.getsockname()[1]}"
         words = ["study", "main", "--scale", "smoke", "--executor", "ray", "--address", address]
         with pytest.raises(SystemExit) as left:

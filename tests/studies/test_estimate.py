@@ -1,4 +1,4 @@
-"""What a study will need, and what it refuses before anything is written."""
+"""The resources of a study, and what it rejects before anything is written."""
 
 from collections import namedtuple
 from pathlib import Path
@@ -12,7 +12,7 @@ from proxrl.studies.board import Board
 from proxrl.studies.definition import load, parse
 from proxrl.studies.estimate import estimate, needs_of, require_disk
 from proxrl.studies.expand import expand
-from tests.studies.small import RUNS, TEXT, carry_out, run_folders
+from tests.studies.small import RUNS, TEXT, run_folders, run_study
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
 
@@ -86,14 +86,14 @@ def test_too_little_disk_leaves_nothing_behind(
 
 def test_the_same_run_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "poles.toml").write_text(TEXT + '\n[variants.twin]\npreset = "dqn"\n')
-    refused = carry_out(tmp_path)
+    refused = run_study(tmp_path)
     assert refused.returncode == 2
     assert "dqn/CartPole-v1/seed0 and twin/CartPole-v1/seed0 are the same run" in refused.stderr
 
 
 def test_a_config_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     (run_folders(tmp_path)[RUNS[0]] / "config.json").mkdir(parents=True)
-    refused = carry_out(tmp_path, "--dry-run")
+    refused = run_study(tmp_path, "--dry-run")
     assert refused.returncode == 2
     assert "config.json cannot be read: Is a directory" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
@@ -103,8 +103,8 @@ def test_a_run_that_cannot_be_copied_fails_alone(whole: Path) -> None:
     home = whole / "runs" / "blocked-tiny" / "dqn"
     home.mkdir(parents=True)
     (home / "CartPole-v1").touch()
-    done = carry_out(whole, "--seeds", "0", name="blocked")
+    done = run_study(whole, "--seeds", "0", name="blocked")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    assert "1 runs are the same as finished ones" in done.stdout
+    assert "finished runs copied from studies next to runs/blocked-tiny: 1" in done.stdout
     assert f"1 of 2 runs failed, first {RUNS[0]}" in done.stderr

@@ -111,7 +111,7 @@ def test_on_minatar_updates_per_sync_and_kappa_keep_the_papers_ratios() -> None:
 
 
 def test_what_is_carried_over_meets_the_preset_exactly() -> None:
-    """0.2 on Atari is 0.0625 on MinAtar, to the bit: it is the preset's own DQN Pro."""
+    """0.2 on Atari is exactly 0.0625 on MinAtar, as in the preset."""
     tuned = of_variant("tune-c", "session")
     assert tuned["dqn-pro-c-0.2"].config.c == presets.make("dqn-pro", "MinAtar/Asterix-v1").c
     assert tuned["rainbow-pro-c-0.05"].config.c == 0.025
@@ -121,7 +121,7 @@ def test_what_is_carried_over_meets_the_preset_exactly() -> None:
 
 @pytest.mark.parametrize("scale", ["smoke", "session", "laptop", "paper"])
 def test_the_headline_of_a_grid_of_c_is_the_papers_pull_at_every_scale(scale: str) -> None:
-    """kappa = 1 and 2.5, wherever the preset has another."""
+    """kappa = 1 and 2.5, even if the preset has another."""
     tuned, larger = of_variant("tune-c", scale), of_variant("larger-c", scale)
     pulls = [tuned[name].config.pull_per_sync for name in load("tune-c").headline]
     assert pulls == pytest.approx([1.0, 2.5])
@@ -131,8 +131,8 @@ def test_the_headline_of_a_grid_of_c_is_the_papers_pull_at_every_scale(scale: st
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "pmpi"])
 @pytest.mark.parametrize("scale", ["smoke", "session", "laptop", "paper"])
-def test_every_agent_of_several_variants_has_one_that_stands_for_it(name: str, scale: str) -> None:
-    """Said by the headline, or else the preset itself: never left to the order of folders."""
+def test_every_agent_with_several_variants_has_a_main_one(name: str, scale: str) -> None:
+    """Given by the headline, or else the preset: never by the order of folders."""
     headline = load(name).headline
     agents: dict[str, dict[str, Job]] = {}
     for variant, job in of_variant(name, scale).items():
@@ -160,7 +160,7 @@ def test_classic_control_is_carried_over_by_the_same_rule() -> None:
 
 @pytest.mark.parametrize("name", [name for name in BUILT_IN if name != "pmpi"])
 @pytest.mark.parametrize("scale", ["smoke", "session", "laptop", "paper"])
-def test_every_run_is_one_of_a_kind_with_its_threads_said(name: str, scale: str) -> None:
+def test_every_run_is_unique_and_sets_its_threads(name: str, scale: str) -> None:
     jobs = jobs_of(name, scale)
     assert len({job.config for job in jobs}) == len(jobs), "no variant is another by accident"
     assert {job.config.threads for job in jobs} == {1}, "part of the bits: not the machine's to say"
@@ -171,7 +171,7 @@ def test_every_run_is_one_of_a_kind_with_its_threads_said(name: str, scale: str)
     assert all(one == protocol[0] for one in protocol), "one report can hold them all"
 
 
-def test_narrowing_keeps_the_order_and_refuses_what_is_not_there() -> None:
+def test_selecting_runs_keeps_the_order_and_rejects_unknown_names() -> None:
     jobs = jobs_of("main", "session", games=["Breakout"], seeds=[2, 0], only=["rainbow", "dqn"])
     assert [job.name for job in jobs] == [
         "dqn/Breakout/seed0",

@@ -1,16 +1,16 @@
-"""A study's folder and its export, as a report finds them: which figure, which variant in front."""
+"""A study's folder and its export, as a report reads them: figure and headline."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from proxrl.runs.study_file import About, read_about
 
 from proxrl import __version__
 from proxrl.report.command import make_report
 from proxrl.report.runs import read_runs
-from proxrl.report.study import Study, gather
+from proxrl.report.study import StudyResults, gather
+from proxrl.runs.study_file import About, read_about
 from proxrl.studies.definition import load
 from proxrl.studies.expand import Job, expand
 from proxrl.studies.folder import export, opened
@@ -20,7 +20,7 @@ GRID = ["rainbow", "rainbow-pro-c-0.0125", "rainbow-pro-c-0.025", "rainbow-pro-c
 
 
 def written(folder: Path, name: str, only: Sequence[str]) -> list[Job]:
-    """A study at smoke scale with made-up curves."""
+    """A study at smoke scale with synthetic curves."""
     study = load(name)
     scale = study.scales["smoke"]
     jobs = expand(study, scale, folder, only=only)
@@ -31,7 +31,7 @@ def written(folder: Path, name: str, only: Sequence[str]) -> list[Job]:
     return jobs
 
 
-def reported(folder: Path) -> Study:
+def reported(folder: Path) -> StudyResults:
     return gather("study", read_runs(folder), about=read_about(folder, pytest.fail))
 
 

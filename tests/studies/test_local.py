@@ -1,4 +1,4 @@
-"""A study on this machine: interrupted, killed, run again; never redone, never a bit different."""
+"""A study on this machine: interrupted, killed and continued, bit-identical and never redone."""
 
 import fcntl
 import os
@@ -17,9 +17,9 @@ from tests.studies.small import (
     TEXT,
     assert_same_bits,
     begin,
-    carry_out,
     pid_of,
     run_folders,
+    run_study,
     step_of,
     wait_until,
 )
@@ -32,7 +32,7 @@ def test_a_study_runs_everything_says_so_and_does_nothing_the_second_time(whole:
         name: (folder / "metrics.jsonl").stat().st_mtime_ns
         for name, folder in run_folders(whole).items()
     }
-    again = carry_out(whole, "--export", "results")
+    again = run_study(whole, "--export", "results")
     assert again.returncode == 0, again.stderr
     assert "all 4 runs in runs/poles-tiny are finished" in again.stdout
     for name, folder in run_folders(whole).items():
@@ -43,21 +43,21 @@ def test_a_study_runs_everything_says_so_and_does_nothing_the_second_time(whole:
     assert exported == ["config.json"] * 4 + ["metrics.jsonl"] * 4 + ["study.json"]
 
 
-def test_a_finished_run_of_another_study_is_taken_over_to_the_bit(
+def test_a_finished_run_of_another_study_is_copied_bit_identically(
     whole: Path, tmp_path: Path
 ) -> None:
-    """The same config under another name, in another study beside the first."""
+    """The same config under another name, in another study next to the first."""
     other = TEXT.replace("[variants.dqn]", "[variants.plain]")
     (whole / "others.toml").write_text(other)
-    done = carry_out(whole, name="others")
+    done = run_study(whole, name="others")
     assert done.returncode == 0, done.stderr
-    assert "4 runs are the same as finished ones" in done.stdout
+    assert "finished runs copied from studies next to runs/others-tiny: 4" in done.stdout
     mine = whole / "runs" / "others-tiny" / "plain" / "CartPole-v1" / "seed1"
     assert_same_bits(run_folders(whole)["dqn/CartPole-v1/seed1"], mine)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_stops_every_run_with_a_checkpoint_and_it_goes_on(
+def test_an_interrupt_stops_every_run_with_a_checkpoint_and_the_study_continues(
     number: signal.Signals, tmp_path: Path, whole: Path
 ) -> None:
     folders = run_folders(tmp_path)
@@ -72,28 +72,28 @@ def test_an_interrupt_stops_every_run_with_a_checkpoint_and_it_goes_on(
     assert not any(RunFolder(one).is_locked() for one in both)
     for one in both:
         assert "stopped at step" in RunFolder(one).run_log.read_text(), "asked to, not killed"
-    again = carry_out(tmp_path, "--seeds", "0")
+    again = run_study(tmp_path, "--seeds", "0")
     assert again.returncode == 0, again.stdout + again.stderr
     for name in RUNS[:2]:
         assert_same_bits(run_folders(whole)[name], folders[name])
 
 
-def test_a_driver_killed_outright_leaves_runs_that_stop_and_a_study_that_goes_on(
-    tmp_path: Path, whole: Path
-) -> None:
+def test_runs_of_a_killed_driver_stop_and_the_study_continues(tmp_path: Path, whole: Path) -> None:
     folders = run_folders(tmp_path)
     study = begin(tmp_path, "--only", "dqn", "--jobs", "1")
     first = folders[RUNS[0]]
     wait_until(lambda: step_of(first) >= 200, study)
     study.kill()
     study.communicate()
-    again = carry_out(tmp_path, "--only", "dqn", "--jobs", "1")  # while the orphan may still live
+    again = run_study(
+        tmp_path, "--only", "dqn", "--jobs", "1"
+    )  # while the orphan may still be running
     assert again.returncode == 0, again.stdout + again.stderr
     for name in (RUNS[0], RUNS[2]):
         assert_same_bits(run_folders(whole)[name], folders[name])
 
 
-def test_a_killed_run_goes_on_from_its_checkpoint_and_the_others_do_not_notice(
+def test_a_killed_run_continues_from_its_checkpoint_without_affecting_others(
     tmp_path: Path, whole: Path
 ) -> None:
     folders = run_folders(tmp_path)
@@ -108,7 +108,7 @@ def test_a_killed_run_goes_on_from_its_checkpoint_and_the_others_do_not_notice(
 
 
 def test_a_run_that_cannot_run_fails_alone_with_the_end_of_its_log(tmp_path: Path) -> None:
-    """One environment breaks, the other does not."""
+    """One environment fails, the other does not."""
     (tmp_path / "fragile.py").write_text(
         """
 import gymnasium
@@ -132,7 +132,7 @@ gymnasium.register("Fragile-v0", entry_point=Fragile, max_episode_steps=60)
         .replace('[variants.dqn-pro]\npreset = "dqn-pro"\n', "")
         .replace(f"steps = {STEPS}", "steps = 400")
     )
-    done = carry_out(tmp_path)
+    done = run_study(tmp_path)
     assert done.returncode == 1, done.stdout + done.stderr
     name = "dqn/fragile-Fragile-v0/seed0"
     assert f"{name} failed; the end of its log:" in done.stdout
@@ -145,14 +145,14 @@ gymnasium.register("Fragile-v0", entry_point=Fragile, max_episode_steps=60)
 
 @pytest.mark.parametrize("obstacle", ["a file where a folder should be", "a folder for a log"])
 def test_a_run_that_cannot_even_be_started_fails_alone(obstacle: str, tmp_path: Path) -> None:
-    """Root may write everywhere, so permissions are not what stands in the way here."""
+    """Root may write everywhere, so this does not rely on permissions."""
     home = tmp_path / "runs" / "poles-tiny"
     if obstacle == "a folder for a log":
         (home / RUNS[0] / "log.txt").mkdir(parents=True)
     else:
         (home / "dqn").mkdir(parents=True)
         (home / "dqn" / "CartPole-v1").touch()
-    done = carry_out(tmp_path, "--seeds", "0")
+    done = run_study(tmp_path, "--seeds", "0")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert f"{RUNS[0]}: failed: cannot be started: " in done.stderr
@@ -178,7 +178,7 @@ gymnasium.register("Abrupt-v0", entry_point=Abrupt, max_episode_steps=60)
 """
     )
     (tmp_path / "poles.toml").write_text(TEXT.replace('"CartPole-v1"', '"abrupt:Abrupt-v0"'))
-    done = carry_out(tmp_path, "--seeds", "0", "--only", "dqn")
+    done = run_study(tmp_path, "--seeds", "0", "--only", "dqn")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "failed: crashed 3 times at step 0: killed by SIGABRT" in done.stderr
     log = tmp_path / "runs" / "poles-tiny" / "dqn" / "abrupt-Abrupt-v0" / "seed0" / "log.txt"
@@ -186,14 +186,14 @@ gymnasium.register("Abrupt-v0", entry_point=Abrupt, max_episode_steps=60)
 
 
 def test_a_driver_killed_during_an_evaluation_leaves_no_orphan_behind(tmp_path: Path) -> None:
-    """One that takes longer than anybody would wait."""
+    """An evaluation that takes very long."""
     (tmp_path / "poles.toml").write_text(
         TEXT.replace("evaluation.episodes = 2", "evaluation.episodes = 10_000_000")
     )
     first = run_folders(tmp_path)[RUNS[0]]
     study = begin(tmp_path, "--only", "dqn", "--seeds", "0")
     wait_until(lambda: step_of(first) >= 800, study)
-    time.sleep(1.0)  # the evaluation at step 1,000 has begun, and the checkpoint comes after it
+    time.sleep(1.0)  # the evaluation at step 1,000 has started; the checkpoint comes after it
     assert step_of(first) == 800
     pid = pid_of(first)
     study.kill()
@@ -209,32 +209,32 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def test_what_the_report_would_refuse_is_refused_before_anything_runs(tmp_path: Path) -> None:
+def test_what_the_report_would_reject_is_rejected_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "poles.toml").write_text(
         TEXT.replace(
             '[variants.dqn]\npreset = "dqn"\n',
             '[variants.dqn]\npreset = "dqn"\ngrid.evaluation.episodes = [2, 3]\n',
         )
     )
-    refused = carry_out(tmp_path)
+    refused = run_study(tmp_path)
     assert refused.returncode == 2
     assert "evaluation.episodes is 2 in dqn-episodes-2/CartPole-v1/seed0 and 3" in refused.stderr
     assert not (tmp_path / "runs").exists()
 
 
 def test_a_dry_run_names_every_run_and_those_that_would_be_copied(whole: Path) -> None:
-    done = carry_out(whole, "--jobs", "16", "--dry-run", name="again")
+    done = run_study(whole, "--jobs", "16", "--dry-run", name="again")
     assert done.returncode == 0, done.stderr
     assert f"{RUNS[0]:<40} same as runs/" in done.stdout
-    assert "4 runs (4 to be copied from the study beside it): 2 variants x 1 game x" in done.stdout
-    assert "nothing is left to run" in done.stdout
+    assert "4 runs (4 to be copied from other studies): 2 variants x 1 game x" in done.stdout
+    assert "nothing left to run" in done.stdout
     assert not (whole / "runs" / "again-tiny").exists()
 
 
 def test_other_settings_in_the_same_folder_are_named(tmp_path: Path, whole: Path) -> None:
     (tmp_path / "poles.toml").write_text(TEXT.replace("target.period = 200", "target.period = 100"))
     folder = str(whole / "runs" / "poles-tiny")
-    refused = carry_out(tmp_path, "--folder", folder)
+    refused = run_study(tmp_path, "--folder", folder)
     assert refused.returncode == 2
     assert "target.period was 200, is 100; choose another --folder" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
@@ -243,9 +243,9 @@ def test_other_settings_in_the_same_folder_are_named(tmp_path: Path, whole: Path
 def test_another_study_in_the_same_folder_is_refused(tmp_path: Path, whole: Path) -> None:
     (tmp_path / "poles.toml").write_text(TEXT + "\n[scales.smoke]\nseeds = [0]\n")
     folder = str(whole / "runs" / "poles-tiny")
-    refused = carry_out(tmp_path, "--folder", folder, "--scale", "smoke")
+    refused = run_study(tmp_path, "--folder", folder, "--scale", "smoke")
     assert refused.returncode == 2
-    assert "holds the study poles at scale tiny" in refused.stderr
+    assert "belongs to the study poles at scale tiny" in refused.stderr
 
 
 def test_a_second_driver_is_kept_out(tmp_path: Path) -> None:
@@ -253,6 +253,6 @@ def test_a_second_driver_is_kept_out(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     with open(folder / ".study-lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        refused = carry_out(tmp_path)
+        refused = run_study(tmp_path)
     assert refused.returncode == 2
     assert "in use by another `proxrl study`" in refused.stderr

@@ -1,4 +1,4 @@
-"""What runs need, measured in another process: the same numbers, the same refusals."""
+"""The resources of runs, measured in another process: same numbers, same errors."""
 
 from pathlib import Path
 
@@ -36,5 +36,5 @@ def test_a_process_that_dies_is_reported_with_its_exit_code(
 ) -> None:
     (tmp_path / "deadly.py").write_text("import os\nos._exit(3)\n")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(RunFailed, match="cannot measure what the runs need: exit code 3"):
+    with pytest.raises(RunFailed, match="cannot measure the requirements of the runs: exit code 3"):
         measure([(CARTPOLE.override({"env": "deadly:Pole-v0"}), False)])

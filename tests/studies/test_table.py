@@ -1,4 +1,4 @@
-"""What a person sees: a table in a terminal, lines elsewhere, and what `--dry-run` promises."""
+"""Progress of a study: a table in a terminal, lines elsewhere; the estimates of `--dry-run`."""
 
 import io
 import time
@@ -57,7 +57,7 @@ def test_elsewhere_an_event_is_a_line(board: Board) -> None:
 
 
 def test_the_summary_says_how_long_it_will_take(board: Board) -> None:
-    # (2,000 left of the one that runs + 3,000 of the one that waits) / 100 steps/s
+    # (2,000 left of the running one + 3,000 of the waiting one) / 100 steps/s
     assert summary(board).endswith("about 50 s left")
 
 

@@ -7,7 +7,7 @@ import pytest
 from proxrl import presets
 from proxrl.errors import UserError
 from proxrl.report.runs import read_runs
-from proxrl.report.study import Study, gather
+from proxrl.report.study import StudyResults, gather
 from proxrl.report.words import lead
 from tests.report.synthetic import write_run
 
@@ -19,7 +19,7 @@ SAME = {
 }
 
 
-def study_of(root: Path, *envs: str) -> Study:
+def study_of(root: Path, *envs: str) -> StudyResults:
     for number, env in enumerate(envs):
         config = presets.make("dqn", env, SAME, steps=5000)
         write_run(root / str(number), config, lambda step: [1.0, 2.0])

@@ -1,4 +1,4 @@
-"""Using a trained agent, and evaluations as pure functions."""
+"""Trained agents, and evaluations as pure functions."""
 
 import json
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_predict_refuses_another_shape(cartpole: Path) -> None:
 
 
 class Toy(gymnasium.Env[Any, Any]):
-    """Observes whatever space it is given, and cannot draw itself."""
+    """Has any given observation space, and cannot be rendered."""
 
     def __init__(self, space: "spaces.Space[Any]") -> None:
         self.observation_space = space
@@ -134,7 +134,7 @@ def test_what_cannot_be_filmed_is_one_line_and_leaves_nothing(
 def test_memory_is_what_the_container_leaves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """10 of 100 MB used, 4 of them by pages of files that can go at any time."""
+    """10 of 100 MB used, 4 of them reclaimable page cache."""
     (tmp_path / "limit").write_text("100000000\n")
     (tmp_path / "used").write_text("10000000\n")
     (tmp_path / "memory.stat").write_text("anon 6000000\ninactive_file 4000000\n")
@@ -267,7 +267,7 @@ def test_runs_keeps_a_line_a_run_when_it_is_not_a_terminal(
     assert "finished" in line
 
 
-def test_eval_that_cannot_be_written_down_is_refused_before_it_is_played(cartpole: Path) -> None:
+def test_an_unwritable_eval_is_rejected_before_it_is_played(cartpole: Path) -> None:
     taken = cartpole / "evaluations.jsonl"
     before = taken.read_text() if taken.exists() else None
     taken.unlink(missing_ok=True)
@@ -291,7 +291,7 @@ def test_preflight_says_memory_disk_and_time() -> None:
 
 
 def test_preflight_counts_what_the_log_will_take() -> None:
-    """The two sizes that matter: the replay, and twice as much of it."""
+    """Two sizes: the replay, and twice the replay."""
     sizes = []
     for capacity in (100_000, 200_000):
         config = resolved(presets.make("dqn", "ALE/Pong-v5", {"replay.capacity": capacity}))

@@ -1,4 +1,4 @@
-"""Checkpoints in the background: one at a time, the newest two kept, errors raised in front."""
+"""Background checkpoints: one at a time, the newest two kept, errors raised in the main thread."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Episodes that advance side by side: each one's course is its own."""
+"""Episodes played side by side do not affect each other."""
 
 from collections.abc import Callable
 
@@ -44,8 +44,8 @@ def test_an_evaluation_repeats_itself_and_depends_on_seed_and_step() -> None:
 
 @pytest.mark.parametrize("env", ["MinAtar/Asterix-v1", "CartPole-v1"])
 def test_an_episode_is_the_same_whatever_the_others_do(env: str) -> None:
-    """Three of nine episodes in their environment, beside one another: the first three of a longer
-    evaluation are theirs, though other episodes end at other times."""
+    """The first three of nine episodes equal those of an evaluation of three, although the other
+    episodes end at other times."""
     run = config(env, epsilon=0.1, environments=3)
     assert score(run, 9).returns[:3] == score(run, 3).returns
     assert score(run, 9).lengths[:3] == score(run, 3).lengths
@@ -55,11 +55,11 @@ def test_episodes_end_at_different_times_and_are_reported_in_order() -> None:
     found = score(config("CartPole-v1", epsilon=1.0, environments=4), 10)
     assert len(found.returns) == len(found.lengths) == 10
     assert len(set(found.lengths)) > 3
-    assert found.returns == [float(length) for length in found.lengths]  # a reward of 1 a step
+    assert found.returns == [float(length) for length in found.lengths]  # a reward of 1 per step
 
 
 class Counting(nn.Module):
-    """Notes the shape of every call."""
+    """Records the shape of every call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ def test_the_first_environment_is_filmed_to_its_last_picture() -> None:
 
 @pytest.mark.parametrize("environments", [1, 3])
 def test_further_episodes_are_played_until_there_are_enough_steps(environments: int) -> None:
-    """As few as suffice, by their numbers, whichever end first; a number of episodes overrides."""
+    """As few as needed, by number, whichever end first; `episodes` overrides."""
     run = config("CartPole-v1", epsilon=1.0, environments=environments, episodes=2, min_steps=150)
     found = score(run, None)
     assert sum(found.lengths) >= 150 > sum(found.lengths[:-1])

@@ -1,4 +1,4 @@
-"""What the loop hands to learning: clipped rewards, and time limits as ends if asked for."""
+"""What the loop passes to the learner: clipped rewards, and time limits as ends if configured."""
 
 from pathlib import Path
 from typing import Any
@@ -51,7 +51,7 @@ def test_the_atari_preset_clips_rewards_for_learning_and_not_for_returns(
 def test_a_time_limit_is_an_end_for_learning_only_if_asked_for(
     terminal: bool, tmp_path: Path
 ) -> None:
-    """CartPole falls after eight steps at the earliest; here it is cut at five."""
+    """CartPole falls after eight steps at the earliest; here it is truncated at five."""
     run = new_run(
         "CartPole-v1",
         tmp_path,

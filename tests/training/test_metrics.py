@@ -1,14 +1,14 @@
-"""Lines that a run writes, and what a resume cuts back."""
+"""Lines that a run writes, and that resuming truncates."""
 
 from pathlib import Path
 
 import pytest
 import torch
-from proxrl.runs.lines import read_lines
 
 from proxrl import presets
 from proxrl.agents.learner import Distances, Update
 from proxrl.runs.folder import EPISODES, METRICS, SPEED
+from proxrl.runs.lines import read_lines
 from proxrl.training.metrics import NO_LINES, Interval, RunLogger
 
 CONFIG = presets.make("dqn", "CartPole-v1", {"logging.tensorboard": False})
@@ -54,7 +54,7 @@ def test_an_empty_interval_has_no_means() -> None:
     assert summary["train/episodes"] == 0
 
 
-def test_an_interval_goes_on_from_its_state_whatever_the_order_of_keys() -> None:
+def test_an_interval_continues_from_its_state_whatever_the_order_of_keys() -> None:
     interval = Interval()
     interval.add_update(update(0.1, sync=0.2))
     interval.read_updates()

@@ -1,4 +1,4 @@
-"""One way to save: a stateful rule or sampler is saved, and the loop knows nothing of it."""
+"""Stateful rules and samplers are saved without changes to the loop."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class Averaged(Rule):
 
 
 class EveryBatchTwice(UniformReplay):
-    """Each batch is drawn once and given twice."""
+    """Returns each batch twice."""
 
     def __init__(
         self, gather: Gather, generator: np.random.Generator, config: ReplayConfig
@@ -80,7 +80,7 @@ PARTS = [
 def test_a_stateful_part_is_bit_identical_after_a_resume_and_its_state_matters(
     setting: dict[str, str], kind: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped when a batch has been given once of twice, and between two syncs."""
+    """Stopped between the two uses of a batch, and between two syncs."""
     config = presets.make("dqn-pro", "CartPole-v1", {**SETTINGS, **setting}, steps=400)
     whole, half = config.override({"checkpoint.period_steps": 153}), 153
     train(whole, tmp_path / "whole")

@@ -1,4 +1,4 @@
-"""What a person sees: a live bar in a terminal, lines elsewhere."""
+"""Progress of a run: a progress bar in a terminal, lines elsewhere."""
 
 import io
 from pathlib import Path

@@ -27,8 +27,8 @@ def test_a_period_in_which_no_episode_ended_has_no_mean() -> None:
     assert returns.take(300) == {KEY: [(300, 4.0, 1)]}
 
 
-def test_it_goes_on_from_its_state() -> None:
-    """At any step, through JSON, the same periods as without a stop."""
+def test_it_continues_from_its_state() -> None:
+    """Saved and restored through JSON at any step, the periods are the same."""
     history = [(30, 1.0), (80, 2.0), (130, 0.1), (170, 0.2), (310, 5.0)]
     for stop in range(0, 320, 10):
         whole, part = TrainingReturns(100, 0), TrainingReturns(100, 0)
@@ -46,7 +46,7 @@ def test_it_goes_on_from_its_state() -> None:
 
 
 def test_a_period_entered_in_its_middle_is_left_out() -> None:
-    """A checkpoint without this state, or another period than before."""
+    """A checkpoint without this state, or with another period."""
     older = TrainingReturns(100, step=150)
     changed = TrainingReturns(100, step=150)
     changed.load(TrainingReturns(70, step=0).state())

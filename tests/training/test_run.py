@@ -1,4 +1,4 @@
-"""A run is built once: what preflight checks is trained, and the agent that is returned is it."""
+"""A run is built once: preflight, training and the returned agent use the same objects."""
 
 from pathlib import Path
 from typing import Any

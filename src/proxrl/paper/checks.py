@@ -23,7 +23,7 @@ from proxrl.report.findings import (
     too_few,
 )
 from proxrl.report.statistics import Estimate
-from proxrl.report.study import Block, Study
+from proxrl.report.study import Block, StudyResults
 
 Verdict = Literal["seen", "seen in part", "contradicted", "not testable"]
 Answer = tuple[Verdict, str]
@@ -78,11 +78,11 @@ def setting(agents: tuple[str, ...], unchecked: str = "", **wanted: Any) -> Chec
     return check
 
 
-def _atari(study: Study, agents: Iterable[str]) -> list[Block]:
+def _atari(study: StudyResults, agents: Iterable[str]) -> list[Block]:
     return [b for b in study.blocks if study.family == "atari" and b.series.agent in agents]
 
 
-def _values(study: Study, blocks: list[Block], name: str) -> list[Any]:
+def _values(study: StudyResults, blocks: list[Block], name: str) -> list[Any]:
     if name in study.protocol:
         return [study.protocol[name]]
     main = [block for block in blocks if block.series.main] or blocks
@@ -126,14 +126,14 @@ def _only(runs: int, fewest: int) -> str:
     return f"only {runs} runs" if runs < FEW_RUNS else f"only {fewest} runs in a game"
 
 
-def _games_of(study: Study, *blocks: Block) -> set[str]:
+def _games_of(study: StudyResults, *blocks: Block) -> set[str]:
     """Games for which all of these series have finished runs."""
     done = np.all([~np.isnan(block.mean_final) for block in blocks], axis=0)
     return {game for game, there in zip(study.games, done, strict=True) if there}
 
 
 def _lacks(
-    study: Study, games: set[str], needed: tuple[str, ...] | int, frames: bool = True
+    study: StudyResults, games: set[str], needed: tuple[str, ...] | int, frames: bool = True
 ) -> str:
     """What the claim requires and these runs lack; empty if nothing."""
     lacks = []
@@ -148,14 +148,14 @@ def _lacks(
     return " and ".join(lacks)
 
 
-def _within(lacks: str, answer: Answer, study: Study) -> Answer:
+def _within(lacks: str, answer: Answer, study: StudyResults) -> Answer:
     """The answer if nothing is lacking; otherwise the measurement, undecided."""
     if not lacks:
         return answer
     return "not testable", f"needs {lacks}, these are {_scope(study)}; {answer[1]}"
 
 
-def _scope(study: Study) -> str:
+def _scope(study: StudyResults) -> str:
     of = {"atari": "Atari", "minatar": "MinAtar"}.get(study.family, "other")
     steps = f"{study.budget_steps:,} steps"
     return f"{len(study.games)} {of} game{'s' * (len(study.games) != 1)}, {steps}"

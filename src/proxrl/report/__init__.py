@@ -1,4 +1,4 @@
-"""From run folders to figures, numbers and one page; never needs a live process (no torch here).
+"""From run folders to figures, numbers and one page. Reads files only (no torch).
 
 runs → protocol → series → study → statistics → findings, claims → figures, page
 """

@@ -1,7 +1,7 @@
-"""Dopamine's published learning curves beside ours (google/dopamine, baselines/atari/data).
+"""Dopamine's published learning curves (google/dopamine, baselines/atari/data).
 
-They are *training* returns, mean of the episodes of an iteration of 250,000 agent steps (1M
-frames), batch 32, up to 200M frames: another measure than evaluation returns, and labelled so.
+They are *training* returns, averaged over the episodes of an iteration of 250,000 agent steps (1M
+frames), batch 32, up to 200M frames: not evaluation returns, and labelled accordingly.
 """
 
 import csv
@@ -12,7 +12,7 @@ from importlib import resources
 import numpy as np
 
 from proxrl.errors import UserError
-from proxrl.report.study import Study
+from proxrl.report.study import StudyResults
 from proxrl.suites import BUILT_IN
 from proxrl.types import Array
 
@@ -29,7 +29,7 @@ PUBLISHED = {
 
 @dataclass(frozen=True, eq=False)
 class Baseline:
-    """One published agent on the games asked for."""
+    """One published agent on the given games."""
 
     name: str
     agent: str
@@ -69,12 +69,12 @@ def load(games: tuple[str, ...], suite: str, agent: str) -> Baseline:
     return Baseline(name, agent, suite, colour, dark, dash, mean, deviation, seeds)
 
 
-def beside(study: Study) -> tuple[Baseline, ...]:
-    """The published agents of the families that a study holds."""
+def beside(study: StudyResults) -> tuple[Baseline, ...]:
+    """The published counterparts of a study's agents."""
     if "dopamine" not in study.suite.baselines:
         those = " and ".join(one.title for one in BUILT_IN if "dopamine" in one.baselines)
         raise UserError(
-            f"--baselines dopamine is for {those}: Dopamine published no such curves for "
+            f"invalid --baselines dopamine: only for {those}; there are no published curves of "
             f"{', '.join(study.games[:3])}"
         )
     agents = {block.series.agent.removesuffix("-pro") for block in study.blocks}

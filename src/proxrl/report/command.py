@@ -17,19 +17,19 @@ MANIFEST = ".proxrl-report.json"  # files of ours -> SHA-256
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """Report on a folder of runs: one page that opens without a network, every figure as PNG, SVG
-    and CSV, and scores.csv. Reads files only; runs of different protocols are refused."""
+    """Report on a folder of runs: one page that opens offline, every figure as PNG, SVG and CSV,
+    and scores.csv. Reads files only; runs with different protocols are rejected."""
 
     folder: tyro.conf.Positional[Path]
     """Folder with runs, at any depth; a study's folder gives the page its title."""
     out: Path | None = None
     """Where index.html, scores.csv and figures/ go; default: DIR/report."""
     baselines: Literal["dopamine"] | None = None
-    """Published learning curves to draw beside the runs (Atari; they are training returns)."""
+    """Published learning curves to draw next to the runs (Atari only; training returns)."""
     steps: int | None = None
-    """Compare after this many agent steps, cutting longer runs; default: the runs' own budget."""
+    """Compare after this many agent steps, truncating longer runs; default: the runs' budget."""
     resamples: int = 10_000
-    """Bootstrap resamples behind every interval."""
+    """Number of bootstrap resamples for the intervals."""
 
 
 def make_report(
@@ -40,7 +40,7 @@ def make_report(
     resamples: int = 10_000,
     say: Callable[[str], None] = lambda line: None,
 ) -> tuple[Path, list[str]]:
-    """Write the report; the page's path and its summary. `say` hears warnings."""
+    """Write the report; returns the page's path and its summary. `say` receives warnings."""
     for name, value in (("steps", steps), ("resamples", resamples)):
         if value is not None and value < 1:
             raise UserError(f"invalid --{name} {value}: must be at least 1")
@@ -59,12 +59,12 @@ def make_report(
     runs = read_runs(folder)
     if out is None:
         out = folder / "report"
-        if out.is_symlink():  # of a folder that someone else made: it may lead anywhere
-            raise UserError(f"{out} is a symbolic link: name the folder to write to with --out")
+        if out.is_symlink():  # in a folder from someone else: it may point anywhere
+            raise UserError(f"{out} is a symbolic link: choose the output folder with --out")
     _require_writable(out)
     for run in runs:
         if run.status in ("corrupt", "duplicate"):
-            say(f"{run.path} is left out: {run.note}")
+            say(f"{run.path} is skipped: {run.note}")
     study = gather(folder.resolve().name, runs, steps, read_about(folder, say))
     published = beside(study) if baselines else ()
     findings = examine(study, resamples)
@@ -89,8 +89,8 @@ def make_report(
 
 
 def write_files(out: Path, files: dict[str, bytes]) -> None:
-    """Write the files and the manifest, and remove what an earlier report left and this one does
-    not write. A file that is not ours is never overwritten or removed."""
+    """Write the files and the manifest, and remove files of an earlier report that this one does
+    not have. Files that are not in the manifest are never overwritten or removed."""
     if (out / "figures").is_symlink():
         raise UserError(f"{out / 'figures'} is a symbolic link: choose another --out")
     ours = _manifest(out) or _before_manifests(out, files)
@@ -108,7 +108,7 @@ def write_files(out: Path, files: dict[str, bytes]) -> None:
             _replace(out / name, content)
         for name in ours.keys() - files.keys():
             path = out / name
-            # changed since: no longer ours
+            # if modified since, it is no longer ours
             if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == ours[name]:
                 path.unlink()
         _replace(out / MANIFEST, json.dumps(digests, indent=1).encode())
@@ -123,7 +123,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _manifest(out: Path) -> dict[str, str]:
-    """What an earlier report wrote here; names that lead out of the folder do not count."""
+    """Files that an earlier report wrote here; names outside the folder are ignored."""
     try:
         found = json.loads((out / MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -133,13 +133,13 @@ def _manifest(out: Path) -> dict[str, str]:
     return {
         name: str(digest)
         for name, digest in found.items()
-        if name in ("index.html", "scores.csv")
+        if name in ("index.html", "scores.csv", "training_returns.csv")
         or (name.startswith("figures/") and "/" not in name[8:] and name[8:] not in ("", "..", "."))
     }
 
 
 def _before_manifests(out: Path, files: Iterable[str]) -> dict[str, str]:
-    """A report of proxrl 0.1 had no manifest: its page tells, and its files may be overwritten."""
+    """Reports of proxrl 0.1 have no manifest: recognised by the page, they may be overwritten."""
     try:
         with (out / "index.html").open("rb") as file:
             is_ours = b'<p class="kicker">proxrl report</p>' in file.read(2**16)
@@ -149,7 +149,7 @@ def _before_manifests(out: Path, files: Iterable[str]) -> dict[str, str]:
 
 
 def _require_writable(out: Path) -> None:
-    """Before the work begins."""
+    """Check before the work starts."""
     existing = next(one for one in (out, *out.parents) if one.exists())
     if not existing.is_dir():
         raise UserError(f"cannot write to {out}: Not a directory")

@@ -1,4 +1,4 @@
-"""Who is ahead, by how much, with what certainty: the statistics of a study."""
+"""The statistics of a study: aggregates, comparisons and their intervals."""
 
 import math
 import zlib
@@ -10,18 +10,18 @@ import numpy as np
 from proxrl.report import scores, statistics
 from proxrl.report.series import other_differences, partner
 from proxrl.report.statistics import Estimate, Resampled
-from proxrl.report.study import Block, Study
+from proxrl.report.study import Block, StudyResults
 from proxrl.types import Array
 
 RESAMPLES = 10_000
 CURVE_RESAMPLES = 1_000  # for the band of the median curve
-FEW_RUNS = 10  # fewer decide nothing, whatever their intervals
-FEW_RUNS_OF_A_GAME = 3  # nor do fewer than this in any one game: docs/report.md begins with three
+FEW_RUNS = 10  # with fewer, nothing is concluded, whatever the intervals
+FEW_RUNS_OF_A_GAME = 3  # the same for one game; the simulations in docs/report.md start at three
 METRICS = ("median", "IQM", "mean", "optimality gap")
 
 
 def too_few(runs: int, fewest: int) -> bool:
-    """Are so many runs, `fewest` in the game that has fewest, too few to decide anything?"""
+    """Whether `runs` runs, `fewest` in the game with the fewest, allow no conclusion."""
     return runs < FEW_RUNS or fewest < FEW_RUNS_OF_A_GAME
 
 
@@ -32,12 +32,12 @@ class Aggregate:
     block: Block
     games: int
     runs: int
-    fewest: int  # of a game, where there are fewest
+    fewest: int  # in the game with the fewest runs
     metrics: dict[str, Estimate]  # name in METRICS
 
     @property
     def few(self) -> bool:
-        """Too few runs for its intervals to be believed."""
+        """Whether there are too few runs for a conclusion."""
         return too_few(self.runs, self.fewest)
 
 
@@ -54,9 +54,9 @@ class Comparison:
     median_difference: Estimate
     improvement: Estimate  # probability of, over all common games
     improvement_games: int
-    runs: int  # finished ones of the series that has fewer, on those games
-    fewest: int  # finished ones of a game, where there are fewest
-    wins: Estimate  # share of games in which pro's mean final score is the higher
+    runs: int  # finished, on those games, of the series with fewer
+    fewest: int  # finished, in the game with the fewest
+    wins: Estimate  # share of games in which pro has the higher mean final score
     final_gain: Array  # [all games of the study]
     area_gain: Array  # [all games of the study]
 
@@ -67,20 +67,20 @@ class Comparison:
 
     @property
     def is_the_pull(self) -> bool:
-        """An agent with the pull against the same without, and nothing else that differs."""
+        """Whether the two agents differ only in the pull."""
         return self.pro.series.agent == f"{self.base.series.agent}-pro" and not self.confounds
 
     @property
     def few(self) -> bool:
-        """Too few runs for its intervals to be believed."""
+        """Whether there are too few runs for a conclusion."""
         return too_few(self.runs, self.fewest)
 
     @property
     def ahead(self) -> int:
-        """1: pro is ahead, -1: base is, 0: they cannot be told apart."""
+        """1: pro is ahead, -1: base is ahead, 0: neither."""
         if self.difference.has_interval:
             return int(self.difference.low > 0) - int(self.difference.high < 0)
-        # games that share no scale: by the probability of improvement
+        # no common scale: use the probability of improvement
         return int(self.improvement.low > 0.5) - int(self.improvement.high < 0.5)
 
 
@@ -88,10 +88,10 @@ class Comparison:
 class Findings:
     """Everything computed from a study."""
 
-    study: Study
+    study: StudyResults
     aggregates: tuple[Aggregate, ...]
     comparisons: tuple[Comparison, ...]
-    main_comparisons: tuple[Comparison, ...]  # with the pull against without; else any two agents
+    main_comparisons: tuple[Comparison, ...]  # with and without the pull; else any two agents
     resamples: int
 
     @property
@@ -100,7 +100,7 @@ class Findings:
         return tuple(one for one in self.main_comparisons if one.is_the_pull)
 
 
-def examine(study: Study, resamples: int = RESAMPLES) -> Findings:
+def examine(study: StudyResults, resamples: int = RESAMPLES) -> Findings:
     """All statistics; the same study and number of resamples give the same numbers."""
     aggregates = (_aggregate(study, block, resamples) for block in study.blocks)
     pairs, main = _pairs(study)
@@ -114,14 +114,16 @@ def examine(study: Study, resamples: int = RESAMPLES) -> Findings:
     )
 
 
-def sample(study: Study, block: Block, games: Array, resamples: int, scaled: bool) -> Resampled:
-    """Final scores of some games, resampled by a generator that depends on the series alone."""
+def sample(
+    study: StudyResults, block: Block, games: Array, resamples: int, scaled: bool
+) -> Resampled:
+    """Final scores of some games, resampled with a generator that depends only on the series."""
     values = study.scale(block.final) if scaled else block.final
     generator = np.random.default_rng([0, zlib.crc32(block.name.encode())])
     return statistics.resample(values[:, games], resamples, generator)
 
 
-def _aggregate(study: Study, block: Block, resamples: int) -> Aggregate | None:
+def _aggregate(study: StudyResults, block: Block, resamples: int) -> Aggregate | None:
     games = np.flatnonzero(study.scale.known & ~np.isnan(block.mean_final))
     if not len(games):
         return None
@@ -134,7 +136,7 @@ def _aggregate(study: Study, block: Block, resamples: int) -> Aggregate | None:
         "optimality gap": statistics.optimality_gap,
     }
     if study.scale.kind == "raw":
-        del functions["optimality gap"]  # a raw return has no optimum to fall short of
+        del functions["optimality gap"]  # a raw return has no optimum
     metrics = {
         name: statistics.estimate(function(once)[0], function(drawn), drawn, tails=name != "IQM")
         for name, function in functions.items()
@@ -142,8 +144,11 @@ def _aggregate(study: Study, block: Block, resamples: int) -> Aggregate | None:
     return Aggregate(block, len(games), int(drawn.runs.sum()), int(drawn.runs.min()), metrics)
 
 
-def _pairs(study: Study) -> tuple[list[tuple[Block, Block]], list[tuple[Block, Block]]]:
-    """Main pairs, and each main series with the pull against every variant of its family."""
+def _pairs(study: StudyResults) -> tuple[list[tuple[Block, Block]], list[tuple[Block, Block]]]:
+    """All pairs, and the main ones: each main series with the pull against the one without.
+
+    The rest are main series with the pull against every other variant of the two agents.
+    """
     series = [block.series for block in study.blocks]
     main = [
         (study.block(one), study.block(other))
@@ -165,7 +170,7 @@ def _pairs(study: Study) -> tuple[list[tuple[Block, Block]], list[tuple[Block, B
     return pairs, main
 
 
-def compare(study: Study, pro: Block, base: Block, resamples: int) -> Comparison | None:
+def compare(study: StudyResults, pro: Block, base: Block, resamples: int) -> Comparison | None:
     """`pro` against `base`; None if they have no game in common."""
     both = ~np.isnan(pro.mean_final) & ~np.isnan(base.mean_final)
     common = np.flatnonzero(both)
@@ -220,8 +225,8 @@ def compare(study: Study, pro: Block, base: Block, resamples: int) -> Comparison
 def sync_ratio_estimate(
     pro: Block, base: Block, resamples: int = RESAMPLES
 ) -> tuple[Estimate, int, int]:
-    """Pro's target updates over base's, geometric mean over games, with its interval over runs;
-    number of runs in all (of the series that has fewer) and in the game that has fewest."""
+    """Ratio of the sizes of target updates, pro / base: geometric mean over games with its interval
+    over runs; the number of runs of the series with fewer, and in the game with the fewest."""
     sizes = [block.curves["sync_distance"] for block in (pro, base)]  # [seeds, games, points]
     both = np.logical_and(*(np.isfinite(statistics.nanmean(size)) for size in sizes))
     drawn, real = [], []
@@ -241,7 +246,7 @@ def sync_ratio_estimate(
 
 
 def sync_ratios(pro: Block, base: Block) -> Array:
-    """Mean size of pro's target updates over base's, where both were measured, [games]."""
+    """Ratio of the mean sizes of target updates, pro / base, where both were measured, [games]."""
     sizes = [statistics.nanmean(block.curves["sync_distance"]) for block in (pro, base)]
     both = np.isfinite(sizes[0]) & np.isfinite(sizes[1])  # [games, points]
     total = [np.where(both, size, 0.0).sum(axis=1) for size in sizes]

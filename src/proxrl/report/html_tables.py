@@ -1,4 +1,4 @@
-"""The page's tables as plain cells: written and escaped by the template, sorted by page.js."""
+"""The page's tables as plain cells: rendered and escaped by the template, sorted by page.js."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from proxrl.report.findings import METRICS, Comparison, Findings
 from proxrl.report.runs import Run
 from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate, nanmean, standard_error
-from proxrl.report.study import Study, game_of
+from proxrl.report.study import StudyResults, game_of
 from proxrl.report.training import latest, protocol_differences, rows
 from proxrl.types import Array
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """Text, what it sorts by if that differs, and what it is: a class of the style sheet."""
+    """Text, the sort key if it differs, and a class of the style sheet."""
 
     text: str
     sort: str | None = None
@@ -76,8 +76,8 @@ def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> Table 
     return Table("aggregate-table", ["series", *names, "games", "runs"], rows, 1)
 
 
-def training_table(study: Study, baselines: Sequence[Baseline]) -> Table | None:
-    """Training returns, ours and Dopamine's, at the last iteration there is."""
+def training_table(study: StudyResults, baselines: Sequence[Baseline]) -> Table | None:
+    """Training returns, ours and Dopamine's, at the last common iteration."""
     last = latest(list(rows(study, baselines)))
     if not last:
         return None
@@ -100,12 +100,12 @@ def training_table(study: Study, baselines: Sequence[Baseline]) -> Table | None:
     return Table("training-table", heads, body)
 
 
-def training_caption(study: Study) -> str:
+def training_caption(study: StudyResults) -> str:
     note = "; ".join(protocol_differences(study))
     return (
         "Training returns: mean of the episodes in the last 250,000 agent steps, ± standard "
         "deviation over n seeds. The same measure for both; every iteration is in "
-        "training_returns.csv." + (f" Not the same protocol: {note}." if note else "")
+        "training_returns.csv." + (f" The protocols differ: {note}." if note else "")
     )
 
 
@@ -172,13 +172,13 @@ def claims_table(claims: Sequence["Claim"]) -> Table:
     return Table("claims-table", heads, rows)
 
 
-def protocol_table(study: Study) -> Table:
+def protocol_table(study: StudyResults) -> Table:
     rows = [[Cell(name), Cell(shown(value) or "–")] for name, value in study.protocol.items()]
     return Table("protocol-table", ["setting", "value"], rows)
 
 
-def series_table(study: Study) -> Table:
-    """Settings of each series, only those in which any two of them differ."""
+def series_table(study: StudyResults) -> Table:
+    """Settings of each series, only those in which they differ."""
     all_settings = [block.series.settings for block in study.blocks]
     names = dict.fromkeys(name for one in all_settings for name in one)
     differ = [n for n in names if len({str(one.get(n)) for one in all_settings}) > 1]
@@ -189,7 +189,7 @@ def series_table(study: Study) -> Table:
     return Table("series-table", ["setting", *(b.name for b in study.blocks)], rows)
 
 
-def runs_table(study: Study) -> Table:
+def runs_table(study: StudyResults) -> Table:
     names = {id(run): block.name for block in study.blocks for run in block.runs}
     rows = [_run_row(run, names.get(id(run), "–")) for run in study.runs]
     rows += [
@@ -200,7 +200,7 @@ def runs_table(study: Study) -> Table:
             Cell(game),
             _number(seed, "d"),
             _number(math.nan),
-            Cell("no such run, though its neighbours exist"),
+            Cell("not found, although similar runs exist"),
         ]
         for name, game, seed in study.missing
     ]

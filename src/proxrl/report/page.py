@@ -1,9 +1,9 @@
-"""The page: one HTML file with everything in it, that opens from disk without a network.
+"""The page: one self-contained HTML file that opens offline.
 
 Tables and figures (the SVGs of figures/) need no scripts; the curves of every game are drawn by
-assets/page.js from the JSON in the page. Names come from run folders that others may have
-written: Jinja2 escapes them, once, and a Content-Security-Policy allows the page's own script and
-style sheet, by hash, and nothing else. The same study gives the same bytes.
+assets/page.js from JSON in the page. Names come from run folders that others may have written:
+Jinja2 escapes them, and a Content-Security-Policy allows only the page's own script and style
+sheet, by hash. The same study gives the same bytes.
 """
 
 import base64
@@ -25,15 +25,15 @@ from proxrl.report.figures import Drawn
 from proxrl.report.figures.drawing import INK, MUTED, PAPER, RULE
 from proxrl.report.findings import Findings
 from proxrl.report.statistics import nanmean, standard_error
-from proxrl.report.study import Study
+from proxrl.report.study import StudyResults
 from proxrl.report.words import coverage, figures, lead, method, title, verdicts
 from proxrl.types import Array
 
 if TYPE_CHECKING:
     from proxrl.paper.training import Claim
 
-FEW_GAMES = 8  # up to so many, every game's curves come first
-MOST_VALUES = 150_000  # in the page's JSON; beyond, it has every n-th point
+FEW_GAMES = 8  # up to this many, the curves of every game come first
+MOST_VALUES = 150_000  # in the page's JSON; above, only every n-th point is included
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 METRICS = ("eval_return", "sync_distance", "value_distance")
 
@@ -101,9 +101,9 @@ def _environment() -> jinja2.Environment:
 
 
 def _code(text: str) -> Markup:
-    """Escaped, with `code` as code."""
+    """Escape text and turn `code` into a code element."""
     parts = text.split("`")
-    if len(parts) % 2 == 0:  # a backtick without its partner is itself
+    if len(parts) % 2 == 0:  # unbalanced backticks stay as they are
         return escape(text)
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if at % 2 else escape(part)
@@ -121,8 +121,8 @@ def _hash(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-def _dark_colours(study: Study, baselines: Sequence[Baseline]) -> str:
-    """Rules that turn the figures' colours into those of a dark screen."""
+def _dark_colours(study: StudyResults, baselines: Sequence[Baseline]) -> str:
+    """CSS rules that recolour the figures in dark mode."""
     pairs = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--card)"}
     pairs |= {block.series.colour: block.series.dark for block in study.blocks}
     pairs |= {one.colour: one.dark for one in baselines}
@@ -137,12 +137,12 @@ def _dark_colours(study: Study, baselines: Sequence[Baseline]) -> str:
 # ------------------------------------------------------------------------ the curves of every game
 
 
-def _data(study: Study, baselines: Sequence[Baseline]) -> dict[str, Any]:
-    """What page.js draws: for each game and series the runs' returns, and mean and standard error
-    of every metric, packed."""
+def _data(study: StudyResults, baselines: Sequence[Baseline]) -> dict[str, Any]:
+    """The input of page.js: for each game and series, the returns of every run, and mean and
+    standard error of every metric, packed."""
     frames = study.frame_skip if study.in_frames else 1
     values = len(study.runs) * study.points.size * (1 + 6 / max(len(study.seeds), 1))
-    thin = slice(None, None, -math.ceil(values / MOST_VALUES))  # the last point always stays
+    thin = slice(None, None, -math.ceil(values / MOST_VALUES))  # always keeps the last point
     scaled = study.scale.known if study.scale.kind != "raw" else np.zeros(len(study.games), bool)
     return {
         "axis": study.axis_name,
@@ -196,8 +196,8 @@ def _game(curves: dict[str, Array]) -> dict[str, Any]:
 
 
 def _packed(values: Array) -> list[Any]:
-    """[least, largest, text]: two characters a value, 4,095 steps from the least to the largest;
-    two spaces where there is none."""
+    """[min, max, text]: two characters per value, in 4,095 steps from min to max; two spaces for
+    a missing value."""
     there = np.isfinite(values)
     if not there.any():
         return [0, 0, "  " * len(values)]
@@ -209,6 +209,6 @@ def _packed(values: Array) -> list[Any]:
 
 
 def _json(data: dict[str, Any]) -> str:
-    """JSON that cannot end the element it stands in."""
+    """JSON that cannot close the element it is embedded in."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -1,7 +1,7 @@
-"""Scores compare only under one protocol; runs of several are refused with what differs.
+"""Scores are comparable only under one protocol; mixed protocols are rejected, naming what differs.
 
-Part of it: how the game is presented, how it is scored, and for how long an agent learns. What an
-agent is (network, replay, learner, target, pull, exploration) tells series apart instead.
+The protocol is how the game is presented, how it is scored, and how long an agent trains. The
+settings of the agent (network, replay, learner, target, pull, exploration) define series instead.
 """
 
 import math
@@ -32,7 +32,7 @@ RECORDED = {
 
 
 def cut(run: Run, steps: int) -> Run:
-    """The run as it stood after `steps`: finished if it got there."""
+    """The run as it was after `steps`: finished if it got that far."""
     if not run.usable:
         return run
     keep = run.steps <= steps
@@ -50,7 +50,7 @@ def cut(run: Run, steps: int) -> Run:
 
 
 def common_protocol(runs: Sequence[Run]) -> dict[str, Any]:
-    """The settings that all runs share, or a `UserError` that names those that differ."""
+    """The settings that all runs share; raises `UserError` naming those that differ."""
     seen: dict[str, dict[Any, str]] = {}  # setting -> value -> a run that has it
     for run in runs:
         for setting, value in _settings(run):
@@ -58,11 +58,11 @@ def common_protocol(runs: Sequence[Run]) -> dict[str, Any]:
     several = {setting: values for setting, values in seen.items() if len(values) > 1}
     if several:
         parts = [
-            f"{setting} ({', '.join(f'{_said(v)} in {path}' for v, path in values.items())})"
+            f"{setting} ({', '.join(f'{_format(v)} in {path}' for v, path in values.items())})"
             for setting, values in several.items()
         ]
         raise UserError(
-            "runs of different protocols cannot stand in one report: "
+            "runs with different protocols cannot be in one report: "
             + "; ".join(parts)
             + _advice(runs, several)
         )
@@ -80,7 +80,7 @@ def _settings(run: Run) -> list[tuple[str, Any]]:
 
 
 def asked_of(config: RunConfig) -> list[tuple[str, Any]]:
-    """The part of the protocol that a config says."""
+    """The part of the protocol that is in a config."""
     asked = [
         (name, value)
         for name, value in flatten(config).items()
@@ -90,18 +90,18 @@ def asked_of(config: RunConfig) -> list[tuple[str, Any]]:
 
 
 def _family(env: str) -> str:
-    """The suite where it decides the scale or the axis; all others can stand in one report."""
+    """The suite if it determines the scale or the axis; all others can be in one report."""
     suite = suite_of(env)
     return suite.name if suite.scale != "raw" or suite.axis != "steps" else "unscaled"
 
 
 def _advice(runs: Sequence[Run], several: dict[str, dict[Any, str]]) -> str:
     if set(several) == {"steps"}:
-        return f"; to compare them where all still ran, add --steps {min(several['steps'])}"
-    return "; put them into folders of their own"
+        return f"; to compare them at a common budget, add --steps {min(several['steps'])}"
+    return "; put them into separate folders"
 
 
-def _said(value: Any) -> str:
+def _format(value: Any) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return f"{value:,}"
     return "∞" if value == math.inf else str(value)

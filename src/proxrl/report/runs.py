@@ -1,4 +1,4 @@
-"""The runs of a report: every record below a folder, each run counted once."""
+"""The runs of a report: all runs below a folder, without duplicates."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ __all__ = ["CURVES", "Run", "read_run", "read_runs"]
 
 
 def read_runs(root: Path) -> list[Run]:
-    """Every run below a folder, by path; a `UserError` if none of them can be reported."""
+    """All runs below a folder, by path; raises `UserError` if none can be reported."""
     if not root.is_dir():
         problem = "is not a folder" if root.exists() else "does not exist"
-        raise UserError(f"{root} {problem}: give a folder of runs")
+        raise UserError(f"{root} {problem}: pass a folder of runs")
     runs = [read_run(path, root) for path in run_folders(root)]
     if not runs:
         raise UserError(
-            f"{root} holds no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
+            f"{root} contains no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
         )
     if not any(run.usable for run in runs):
         first = next((run for run in runs if run.note), runs[0])
@@ -29,7 +29,7 @@ def read_runs(root: Path) -> list[Run]:
 
 
 def _without_duplicates(runs: list[Run]) -> list[Run]:
-    """The same config twice counts once: the run that got further, of equals the first."""
+    """Keep one run per config: the one with more steps, or the first if they are equal."""
     best: dict[RunConfig, int] = {}
     twins: dict[int, int] = {}
     for number, run in enumerate(runs):
@@ -52,7 +52,7 @@ def _without_duplicates(runs: list[Run]) -> list[Run]:
 
 
 def _what_is_run(run: Run) -> RunConfig:
-    """Its config without what does not change what is learnt."""
+    """The config without the settings that do not affect learning."""
     plain = RunConfig(agent="", env="")
     return run.asked.override(
         {name: getattr(plain, name) for name in ("device", "threads", "checkpoint", "logging")}

@@ -1,11 +1,11 @@
-"""What a run is worth: final score, area under the curve, and both on a scale that games share.
+"""Scores of a run: final score and area under the curve, raw and normalised.
 
     human-normalised score = (agent - random) / (human - random)                (Section 5.2.2)
     gain = (pro - base) / (max(base, human) - random)                           (Section 5.2.2)
 
-Scores are undiscounted evaluation returns. The suite says which scale its games have and holds the
-human and random scores. Where no human score is known, DQN's mean final score in the same study can
-stand in its place; environments without either have raw returns.
+Scores are undiscounted evaluation returns. The suite defines the scale and holds the human and
+random scores. Where there is no human score, DQN's mean final score in the same study can replace
+it; environments with neither keep raw returns.
 """
 
 import csv
@@ -24,27 +24,27 @@ FINAL_SHARE = 0.05  # of a shorter one
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
-    """What counts as 0 and as 1 in each game; NaN where nothing is known."""
+class ScoreScale:
+    """The scores that map to 0 and 1 in each game; NaN where unknown."""
 
     kind: str  # human, dqn or raw
-    unit: str  # how a scaled score is called
+    unit: str  # name of a scaled score
     low: Array  # [games]
     high: Array  # [games]
 
     @property
     def known(self) -> Array:
-        """[games]: can a score be scaled?"""
+        """[games]: whether scores can be scaled."""
         return np.asarray(self.high > self.low)
 
     def __call__(self, scores: Array) -> Array:
-        """Scores [..., games] on this scale; NaN where it is not known."""
+        """Scale scores [..., games]; NaN where the scale is unknown."""
         span = np.where(self.known, self.high - self.low, np.nan)
         return np.asarray((scores - self.low) / span)
 
 
 def final_window_steps(budget_steps: int) -> float:
-    """The last million agent steps, of runs under 20 million their last 5%."""
+    """The last million agent steps; for runs under 20 million, the last 5%."""
     return min(FINAL_STEPS, FINAL_SHARE * budget_steps)
 
 
@@ -57,14 +57,14 @@ def final_score(steps: Array, returns: Array, episodes: Array, budget_steps: int
 
 
 def area_score(steps: Array, returns: Array, budget_steps: int) -> float:
-    """Area under the learning curve divided by its length: each evaluation stands for the steps
-    since the one before it."""
+    """Area under the learning curve divided by its length: each evaluation is weighted by the steps
+    since the previous one."""
     before = steps <= budget_steps
     lengths = np.diff(steps[before], prepend=0)
     return float(np.average(returns[before], weights=lengths))
 
 
-def gain(pro: Array, base: Array, scale: Scale) -> Array:
+def gain(pro: Array, base: Array, scale: ScoreScale) -> Array:
     """The paper's gain from mean scores [games]; NaN where no human (or DQN) score is known."""
     if scale.kind == "raw":
         return np.full(len(scale.low), np.nan)
@@ -82,26 +82,26 @@ def paper_games() -> tuple[str, ...]:
 
 
 def read_table(name: str) -> list[dict[str, str]]:
-    """A CSV file that comes with the package; its README says where from."""
+    """A CSV file of the package; its README gives the source."""
     with (resources.files("proxrl.report") / "data" / name).open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
-def human_scale(games: tuple[str, ...], suite: Suite = PAPER) -> Scale:
+def human_scale(games: tuple[str, ...], suite: Suite = PAPER) -> ScoreScale:
     """Random play is 0, a human tester is 1."""
     low, high = np.array([suite.scores.get(game, UNKNOWN) for game in games]).T
-    return Scale("human", "human-normalised score", low, high)
+    return ScoreScale("human", "human-normalised score", low, high)
 
 
-def reference_scale(games: tuple[str, ...], suite: Suite, reference: Array) -> Scale:
+def reference_scale(games: tuple[str, ...], suite: Suite, reference: Array) -> ScoreScale:
     """Random play is 0, `reference` [games], DQN's mean final score in this study, is 1."""
     low = np.array([suite.scores.get(game, UNKNOWN).random for game in games])
-    return Scale("dqn", "DQN-normalised score", low, np.asarray(reference, np.float64))
+    return ScoreScale("dqn", "DQN-normalised score", low, np.asarray(reference, np.float64))
 
 
-def raw_scale(games: tuple[str, ...]) -> Scale:
-    """One game's returns as they are; several games without a scale share none."""
+def raw_scale(games: tuple[str, ...]) -> ScoreScale:
+    """Raw returns of a single game; several games have no common scale."""
     if len(games) == 1:
-        return Scale("raw", "return", np.zeros(1), np.ones(1))
+        return ScoreScale("raw", "return", np.zeros(1), np.ones(1))
     nothing = np.full(len(games), np.nan)
-    return Scale("raw", "return", nothing, nothing)
+    return ScoreScale("raw", "return", nothing, nothing)

@@ -1,7 +1,7 @@
 """A series: an agent, and the settings in which runs of this agent differ.
 
 "DQN" and "DQN Pro", or in a study of target periods "DQN (period 2,000)", "DQN (period 8,000)".
-Games and seeds never tell series apart; what belongs to the protocol cannot (protocol.py).
+Games, seeds and the protocol (protocol.py) never distinguish series.
 """
 
 import colorsys
@@ -62,9 +62,9 @@ class Series:
 
     name: str
     agent: str
-    settings: dict[str, Any]  # all that make the agent, by dotted name
-    varied: tuple[str, ...]  # the ones in which series of this agent differ
-    main: bool  # stands for the agent: the study's headline, else as its preset has it
+    settings: dict[str, Any]  # all settings of the agent, by dotted name
+    varied: tuple[str, ...]  # those in which series of this agent differ
+    main: bool  # represents the agent: the study's headline, else its preset
     colour: str = "#000000"
     dark: str = "#ffffff"
     dash: str = "solid"
@@ -75,7 +75,7 @@ class Series:
 
 
 def agent_settings(config: RunConfig) -> dict[str, Any]:
-    """What tells an agent from another of its name; c in force, however it was said."""
+    """Settings that distinguish agents of the same name; c is the effective one, however set."""
     flat = {
         name: value
         for name, value in flatten(config).items()
@@ -92,7 +92,7 @@ def agent_settings(config: RunConfig) -> dict[str, Any]:
 def group(runs: Sequence[Run], headline: Sequence[RunConfig] = ()) -> dict[Series, list[Run]]:
     """Runs by series: DQN before DQN Pro before the Rainbows, the main series of an agent first.
 
-    `headline`: configs whose series are to be the main ones of their agents.
+    `headline`: configs whose series become the main ones of their agents.
     """
     groups: dict[Series, list[Run]] = {}
     present = {run.asked.agent for run in runs}
@@ -106,7 +106,7 @@ def group(runs: Sequence[Run], headline: Sequence[RunConfig] = ()) -> dict[Serie
 
 
 def partner(series: Series, all_series: Sequence[Series]) -> Series | None:
-    """The agent without the pull that this main series is to be compared with."""
+    """The main series of the agent without the pull, to compare this main series with."""
     base = series.agent.removesuffix("-pro")
     if not series.main or base == series.agent:
         return None
@@ -129,7 +129,7 @@ def _of_one_agent(
 ) -> dict[Series, list[Run]]:
     settings = [agent_settings(run.asked) for run in runs]
     names = dict.fromkeys(name for one in settings for name in one)
-    # a setting that one target rule has and the other lacks is told by the rule alone
+    # a setting that only one target rule has is implied by the rule
     varied = tuple(
         name for name in names if len({one[name] for one in settings if name in one}) > 1
     )
@@ -138,7 +138,7 @@ def _of_one_agent(
         kinds.setdefault(tuple(one.get(name) for name in varied), []).append(number)
     preset = _preset(runs[0].asked)
     usual = tuple(preset.get(name) for name in varied)
-    if usual not in kinds:  # then the one with most runs stands for the agent
+    if usual not in kinds:  # then the one with the most runs represents the agent
         usual = max(kinds, key=lambda kind: len(kinds[kind]))
     named = (kind for kind, members in kinds.items() if settings[members[0]] in headline)
     usual = next(named, usual)
@@ -170,7 +170,7 @@ def _preset(config: RunConfig) -> dict[str, Any]:
 
 
 def _labels(varied: dict[str, Any]) -> list[str]:
-    """period 2,000, or Polyak and τ 0.05: a rule that a period implies goes without saying."""
+    """period 2,000, or Polyak and τ 0.05: the periodic rule is implied by a period."""
     labels = []
     for name, value in varied.items():
         if value is None:
@@ -184,7 +184,7 @@ def _labels(varied: dict[str, Any]) -> list[str]:
 
 
 def shown(value: Any) -> str:
-    """A setting's value for people; empty for one that the series does not have."""
+    """A setting's value for display; empty if the series does not have it."""
     if value is None:
         return ""
     if isinstance(value, bool | str):
@@ -197,14 +197,14 @@ def shown(value: Any) -> str:
 
 
 def _order(value: Any) -> tuple[int, float, str]:
-    """Numbers by size, the rest by name, what is missing last."""
+    """Sort key: numbers by size, then strings by name, then missing values."""
     if isinstance(value, int | float):
         return (0, float(value), "")
     return (2, 0.0, "") if value is None else (1, 0.0, str(value))
 
 
 def _shade(colour: str, place: int, count: int) -> str:
-    """The agent's colour for its main series, then lighter and darker turns of it."""
+    """The agent's colour for its main series, then lighter and darker shades of it."""
     if place == 0:
         return colour
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))

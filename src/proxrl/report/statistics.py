@@ -1,18 +1,18 @@
-"""Aggregates over games with intervals that hold for few runs: one shape, runs x games.
+"""Aggregates over games, with intervals that are valid for few runs. Scores are runs x games.
 
-A missing run is NaN: games may have different numbers of runs. A resample draws, game by game, as
-many runs as the game has, with replacement (Agarwal et al. 2021). It is kept as *counts*, how often
-each run was drawn, [resamples, runs, games], so that every statistic of all resamples is one matrix
-product: also the interquartile mean, whose sorting is done once.
+A missing run is NaN: games may have different numbers of runs. A resample draws, within each game,
+as many runs as the game has, with replacement (Agarwal et al. 2021). It is stored as *counts*, how
+often each run was drawn, [resamples, runs, games], so that a statistic of all resamples is one
+matrix product, including the interquartile mean, which sorts only once.
 
-An interval says where the statistic of infinitely many runs of the same games lies, 95%. The
-resampled statistic's percentiles are too narrow for that when runs are few. Instead, with T the
-statistic and T* the resampled one,
+A 95% interval is for the statistic of infinitely many runs of the same games. Percentiles of the
+resampled statistic are too narrow when there are few runs. Instead, with T the statistic and T* the
+resampled one,
 
     T -+ t(freedom) error,    error = sd(T*) x sqrt(n/(n-1)),    freedom by Satterthwaite (1946)
 
-where games weigh by their share in T*'s variance. `python -m benchmarks.intervals` measures how
-often that holds. There is no interval (NaN) if any game has but one run.
+where games are weighted by their share of the variance of T*. `python -m benchmarks.intervals`
+measures the coverage. There is no interval (NaN) if any game has only one run.
 """
 
 import math
@@ -25,14 +25,14 @@ from proxrl.types import Array
 
 LEVEL = 0.95
 CHUNK = 2**24  # elements of the largest intermediate array
-MOST_SKEW = 2.0  # an exponential distribution's; few runs may seem to have more
-NOTHING = 1e-12  # share of the variance of a game that has none
+MOST_SKEW = 2.0  # of an exponential distribution; estimates from few runs can exceed it
+NOTHING = 1e-12  # variance share of a game without variance
 EVERYWHERE = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its interval."""
+    """A value and its 95% interval."""
 
     value: float
     low: float
@@ -45,7 +45,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Resampled:
-    """Scores [runs, games] with their resamples; games without any run are left out."""
+    """Scores [runs, games] with their resamples; games without runs are left out."""
 
     scores: Array  # [runs, games]
     counts: Array  # [resamples, runs, games]
@@ -57,7 +57,7 @@ class Resampled:
 
     @property
     def repeated(self) -> bool:
-        """Has every game more than one run? A single one would count as if it had no variance."""
+        """Whether every game has more than one run: the variance of a single run is unknown."""
         return bool((self.runs > 1).all())
 
 
@@ -121,7 +121,7 @@ def optimality_gap(sample: Resampled) -> Array:
 
 
 def performance_profile(sample: Resampled, thresholds: Array) -> Array:
-    """Share of runs above each threshold, every game counting alike: [resamples, thresholds]."""
+    """Share of runs above each threshold, all games weighted equally: [resamples, thresholds]."""
     above = (sample.scores[..., None] > thresholds) / (sample.runs[:, None] * len(sample.runs))
     flat = sample.counts.reshape(len(sample.counts), -1)
     return np.asarray(flat @ above.reshape(flat.shape[1], -1))
@@ -170,7 +170,7 @@ def _weighted(counts: Array, values: Array) -> Array:
 
 
 def nanmedian(values: Array) -> Array:
-    """Over the last axis, of what is not NaN; NaN, without a warning, where nothing is left."""
+    """Median over the last axis, ignoring NaN; NaN without a warning where all values are NaN."""
     ordered = np.sort(values, axis=-1)  # NaN sorts last
     number = (~np.isnan(values)).sum(axis=-1, keepdims=True)
     middle = (np.maximum(number - 1, 0) // 2, np.minimum(number // 2, values.shape[-1] - 1))
@@ -183,7 +183,7 @@ def nanmedian(values: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """How far a statistic of other seeds may lie; each array has the statistic's shape."""
+    """Sampling distribution of a statistic over seeds; arrays have the statistic's shape."""
 
     error: Array  # standard error
     freedom: Array  # degrees of freedom of that standard error
@@ -211,7 +211,7 @@ def spread(resampled: Array, *samples: Resampled) -> Spread:
         runs = sample.runs  # [games]
         influence = centred.T @ sample.counts.reshape(number, -1) / number
         influence = influence.reshape(-1, *sample.scores.shape)  # [statistics, runs, games]
-        # finitely many resamples: what independent numbers would give on average is taken away
+        # subtract the expected contribution of sampling noise (finitely many resamples)
         share = np.maximum((influence**2).sum(axis=1) - (runs - 1) / number, 0.0) + NOTHING
         variance = share * runs / (runs - 1)
         plain = plain + share.sum(axis=1)
@@ -229,13 +229,13 @@ def spread(resampled: Array, *samples: Resampled) -> Spread:
 def interval(
     value: Array, resampled: Array, *samples: Resampled, tails: bool = False
 ) -> tuple[Array, Array]:
-    """95% interval of a statistic, [...], from that of resamples, [resamples, ...]; NaN if a game
-    has but one run.
+    """95% interval of a statistic, [...], from its resamples, [resamples, ...]; NaN if a game has
+    only one run.
 
-    `tails` is for statistics that follow the tails of the scores, as means and medians of means
-    do: longer by Johnson's (1978) correction on the side of the long tail, and around both the
-    value and the mean of the resamples (which differ for a median). Statistics that cut the tails
-    off, or in which those of two samples oppose each other, need it not.
+    `tails` is for statistics that depend on the tails of the scores, such as means and medians of
+    means: the interval is widened by Johnson's (1978) correction on the side of the long tail and
+    covers both the value and the mean of the resamples (which differ for a median). Statistics that
+    trim the tails, or in which the tails of two samples cancel, do not need it.
     """
     value = np.asarray(value, np.float64)
     if not all(sample.repeated for sample in samples):
@@ -259,7 +259,7 @@ def estimate(
     tails: bool = False,
     within: tuple[float, float] = EVERYWHERE,
 ) -> Estimate:
-    """A value with its interval, which is cut off where the statistic's range ends."""
+    """A value with its interval, clipped to the range of the statistic."""
     low, high = interval(np.asarray(value), resampled, *samples, tails=tails)
     return Estimate(float(value), *(float(np.clip(end, *within)) for end in (low, high)))
 
@@ -269,10 +269,11 @@ def improvement_interval(
 ) -> tuple[Array, Array]:
     """95% interval of the probability of improvement.
 
-    Where nearly all runs of few beat the others, hardly any resample differs. So 1/2 is in the
-    interval unless Mann and Whitney's test, over all games, rejects it too: without a difference
-    the variance in a game of n and m runs is (n + m + 1) / 12nm. And where all of them do, so do
-    min(n, m) independent pairs in each game, k in all: Clopper and Pearson's interval of k in k.
+    With few runs, nearly all of which beat the others, resamples hardly vary. Therefore the
+    interval contains 1/2 unless the Mann-Whitney test over all games rejects it as well: under the
+    null hypothesis, the variance in a game with n and m runs is (n + m + 1) / 12nm. If all of them
+    win, so do min(n, m) independent pairs in each game, k in total, and the interval contains the
+    Clopper-Pearson interval of k out of k.
     """
     low, high = interval(value, resampled, one, other)
     n, m = one.runs, other.runs
@@ -296,14 +297,14 @@ def improvement_estimate(one: Resampled, other: Resampled) -> Estimate:
 
 
 def percentiles(resampled: Array) -> tuple[Array, Array]:
-    """The percentile bootstrap's interval, rliable's: too narrow for few runs, here to compare."""
+    """The percentile bootstrap interval of rliable: too narrow for few runs, for comparison."""
     tail = 50.0 * (1.0 - LEVEL)
     low, high = np.percentile(resampled, [tail, 100.0 - tail], axis=0)
     return low, high
 
 
 def standard_error(values: Array) -> Array:
-    """Of the mean over the first axis, NaN left out; NaN where a single value is left."""
+    """Standard error of the mean over the first axis, ignoring NaN; NaN for a single value."""
     number = (~np.isnan(values)).sum(axis=0)
     safe = np.maximum(number, 1)
     centre = np.nansum(values, axis=0) / safe
@@ -314,7 +315,7 @@ def standard_error(values: Array) -> Array:
 
 
 def nanmean(values: Array) -> Array:
-    """Over the first axis; NaN, without a warning, where nothing is left."""
+    """Mean over the first axis, ignoring NaN; NaN without a warning where all values are NaN."""
     number = (~np.isnan(values)).sum(axis=0)
     total = np.nansum(values, axis=0) / np.maximum(number, 1)
     return np.where(number > 0, total, np.nan)

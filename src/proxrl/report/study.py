@@ -1,7 +1,7 @@
-"""Runs brought together: games, seeds and series as arrays of one shape, seeds x games (x points).
+"""The runs of a report as arrays, one block per series: seeds x games (x points).
 
-Learning curves are kept at no more than 200 points: a point is the mean of the evaluations since
-the point before it, run by run, so that standard errors are over runs.
+Learning curves have at most 200 points. Each point is the mean of the evaluations since the
+previous one, computed per run, so that standard errors are over runs.
 """
 
 import math
@@ -26,7 +26,7 @@ MAX_POINTS = 200
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """One series' numbers; NaN where there is no (finished) run."""
+    """Scores and curves of one series; NaN where there is no (finished) run."""
 
     series: Series
     runs: tuple[Run, ...]
@@ -50,8 +50,8 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Study:
-    """Everything that a report shows, before any statistics."""
+class StudyResults:
+    """The data behind a report, before any statistics."""
 
     name: str  # of the folder
     about: About
@@ -62,9 +62,9 @@ class Study:
     seeds: tuple[int, ...]
     points: Array  # agent steps, [points]
     evaluations_per_point: int
-    scale: scores.Scale
+    scale: scores.ScoreScale
     blocks: tuple[Block, ...]
-    runs: tuple[Run, ...]  # all of them, also those that could not be read
+    runs: tuple[Run, ...]  # including unreadable ones
     missing: tuple[tuple[str, str, int], ...]  # series, game, seed
 
     @property
@@ -77,12 +77,12 @@ class Study:
 
     @property
     def in_frames(self) -> bool:
-        """Emulator frames on the axes, as in the paper, or agent steps?"""
+        """Whether axes are in emulator frames, as in the paper, or in agent steps."""
         return self.suite.axis == "frames"
 
     @property
     def axis(self) -> Array:
-        """The points as they are drawn, [points]."""
+        """The points in the unit of the x axis, [points]."""
         return self.points * (self.frame_skip if self.in_frames else 1)
 
     @property
@@ -93,21 +93,21 @@ class Study:
         return next(block for block in self.blocks if block.series is series)
 
     def main(self, agent: str) -> Block | None:
-        """The block that stands for an agent."""
+        """The block of an agent's main series."""
         found = (b for b in self.blocks if b.series.agent == agent and b.series.main)
         return next(found, None)
 
 
 def gather(
     name: str, runs: Sequence[Run], steps: int | None = None, about: About | None = None
-) -> Study:
-    """One study of all runs; a `UserError` if their protocols differ."""
+) -> StudyResults:
+    """Combine all runs; raises `UserError` if their protocols differ."""
     about = about or About()
     if steps is not None:
         runs = [cut(run, steps) for run in runs]
     usable = [run for run in runs if run.usable]
     if not usable:
-        raise UserError(f"--steps {steps} cannot be: no run has an evaluation by then")
+        raise UserError(f"invalid --steps {steps}: no run has an evaluation by then")
     protocol = common_protocol(usable)
     budget = int(protocol["steps"])
     period = int(protocol["evaluation.period_steps"])
@@ -124,7 +124,7 @@ def gather(
         for series, members in groups.items()
     )
     suite = _common_suite(usable)
-    return Study(
+    return StudyResults(
         name,
         about,
         suite.name,
@@ -142,12 +142,12 @@ def gather(
 
 
 def game_of(env: str) -> str:
-    """ALE/Breakout-v5 is Breakout; an id whose suite does not tell the game is its own name."""
+    """Breakout for ALE/Breakout-v5; the id itself if its suite has no names of games."""
     return suite_of(env).game_of(env)
 
 
 def _common_suite(runs: Sequence[Run]) -> Suite:
-    """Of all runs; several suites without a scale are like any environments."""
+    """The suite of all runs; `ANY` if there are several, none of which has a scale then."""
     suites = {suite_of(run.asked.env) for run in runs}
     return suites.pop() if len(suites) == 1 else ANY
 
@@ -177,14 +177,14 @@ def _block(
 
 
 def _binned(values: Array, place: Array, count: int) -> Array:
-    """Means of the values that share a place, [count]; NaN where there is none."""
+    """Mean of the values in each bin, [count]; NaN for empty bins."""
     there = np.isfinite(values)
     number = np.bincount(place[there], minlength=count)
     total = np.bincount(place[there], weights=values[there], minlength=count)
     return np.where(number > 0, total / np.maximum(number, 1), np.nan)
 
 
-def _scale(suite: Suite, games: tuple[str, ...], blocks: tuple[Block, ...]) -> scores.Scale:
+def _scale(suite: Suite, games: tuple[str, ...], blocks: tuple[Block, ...]) -> scores.ScoreScale:
     if suite.scale == "human":
         scale = scores.human_scale(games, suite)
     elif suite.scale == "dqn":
@@ -199,10 +199,10 @@ def _scale(suite: Suite, games: tuple[str, ...], blocks: tuple[Block, ...]) -> s
 def _missing(
     blocks: tuple[Block, ...], unusable: Sequence[Run]
 ) -> tuple[tuple[str, str, int], ...]:
-    """Runs that others make one expect: a main series should have every game and seed that any
-    main series has, another one every seed of its own in every game of its own.
+    """Expected runs that do not exist.
 
-    A run that failed or cannot be read is listed as that, and so is not missing too.
+    A main series should have every game and seed of any main series; any other series, all of its
+    seeds in all of its games. Failed and unreadable runs are listed as such, not as missing.
     """
     places = [{_place(run) for run in block.runs} for block in blocks]
     pairs = list(zip(blocks, places, strict=True))
@@ -223,14 +223,14 @@ def _place(run: Run) -> tuple[str, int]:
 
 
 def _belongs(run: Run, series: Series) -> bool:
-    """Would this run be one of the series, had it been usable?"""
+    """Whether an unusable run belongs to this series."""
     if run.config is None or run.config.agent != series.agent:
         return False
     return agent_settings(run.config) == series.settings
 
 
 def _require_one_run_each(groups: dict[Series, list[Run]]) -> None:
-    """Two environments may share a game's name (versions of it); then they are no repetition."""
+    """Versions of an environment share a game's name but are not repetitions of each other."""
     for series, runs in groups.items():
         seen: dict[tuple[str, int], Run] = {}
         for run in runs:

@@ -1,10 +1,10 @@
-"""scores.csv: every run, also those without a score, with the protocol behind it."""
+"""scores.csv: every run, with or without a score, and its protocol."""
 
 import csv
 import io
 import math
 
-from proxrl.report.study import Study, game_of
+from proxrl.report.study import StudyResults, game_of
 
 COLUMNS = (
     *("run", "status", "series", "agent", "game", "env", "seed", "steps_done", "budget_steps"),
@@ -13,8 +13,8 @@ COLUMNS = (
 )
 
 
-def scores_csv(study: Study) -> str:
-    """One row a run; scores of finished runs only, scaled where the game has a scale."""
+def scores_csv(study: StudyResults) -> str:
+    """One row per run; only finished runs have scores, scaled if the game has a scale."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)

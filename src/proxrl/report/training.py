@@ -1,7 +1,7 @@
-"""Training returns beside Dopamine's published ones: the same measure, like beside like.
+"""Training returns next to Dopamine's published ones: the same measure for both.
 
-Both are the mean return of the training episodes of an iteration of 250,000 agent steps, then the
-mean and the standard deviation over seeds. Scores elsewhere in a report are evaluation returns.
+Both are the mean return of the training episodes in an iteration of 250,000 agent steps, then mean
+and standard deviation over seeds. All other scores in a report are evaluation returns.
 """
 
 import csv
@@ -14,7 +14,7 @@ import numpy as np
 
 from proxrl.report.baselines import ITERATION_STEPS, Baseline
 from proxrl.report.runs import Run
-from proxrl.report.study import Study, game_of
+from proxrl.report.study import StudyResults, game_of
 from proxrl.types import Array
 
 PUBLISHED_PROTOCOL = {
@@ -26,7 +26,7 @@ PUBLISHED_PROTOCOL = {
 
 
 class Row(NamedTuple):
-    """One iteration of one series on one game, beside one published agent."""
+    """One iteration of one series on one game, next to one published agent."""
 
     series: str
     game: str
@@ -50,7 +50,7 @@ def training_curve(run: Run) -> Array:
     return curve
 
 
-def rows(study: Study, baselines: Sequence[Baseline]) -> Iterator[Row]:
+def rows(study: StudyResults, baselines: Sequence[Baseline]) -> Iterator[Row]:
     """Every iteration that a run recorded and Dopamine published."""
     for block in study.blocks:
         beside = [one for one in baselines if one.agent == block.series.agent.removesuffix("-pro")]
@@ -80,7 +80,7 @@ def rows(study: Study, baselines: Sequence[Baseline]) -> Iterator[Row]:
 
 
 def latest(all_rows: Sequence[Row]) -> list[Row]:
-    """Of each series, game and published agent the last iteration that most of its runs reached."""
+    """The last iteration that most runs reached, for each series, game and published agent."""
     best: dict[tuple[str, str, str], Row] = {}
     for row in all_rows:
         key = row.series, row.game, row.published
@@ -89,8 +89,8 @@ def latest(all_rows: Sequence[Row]) -> list[Row]:
     return list(best.values())
 
 
-def protocol_differences(study: Study) -> list[str]:
-    """Where these runs were presented with the game otherwise than Dopamine's."""
+def protocol_differences(study: StudyResults) -> list[str]:
+    """Protocol settings in which these runs differ from Dopamine's."""
     return [
         f"{name} is {study.protocol[name]} here and {value} there"
         for name, value in PUBLISHED_PROTOCOL.items()

@@ -1,4 +1,4 @@
-"""What a report says at its top: a few sentences with their numbers, and what they leave out."""
+"""The sentences at the top of a report: the verdicts with their numbers, and what is left out."""
 
 import math
 import re
@@ -16,22 +16,22 @@ from proxrl.report.findings import (
 from proxrl.report.scores import final_window_steps
 from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate
-from proxrl.report.study import Study
+from proxrl.report.study import StudyResults
 
 
-def title(study: Study) -> str:
+def title(study: StudyResults) -> str:
     """The study's own, or its folder's name."""
     return study.about.title or study.name
 
 
-def figures(study: Study) -> str:
+def figures(study: StudyResults) -> str:
     """Figure 5 left, or Figures 3, 4 left, 7-10; empty if the study names none."""
     named = study.about.figures
     several = len(re.findall(r"\d+", named)) > 1
     return f"Figure{'s' if several else ''} {named}" if named else ""
 
 
-def lead(study: Study) -> str:
+def lead(study: StudyResults) -> str:
     """55 Atari games · 4 series · 5 seeds · 1,100 runs · 120M frames (30,000,000 agent steps)."""
     parts = [
         _count(len(study.games), study.suite.noun),
@@ -54,7 +54,7 @@ def summary(findings: Findings) -> list[str]:
 
 
 def verdicts(findings: Findings) -> list[tuple[str, str]]:
-    """Who is ahead, in one line without its full stop; by how much and with what certainty."""
+    """(who is ahead, without a full stop; by how much, with intervals) of each comparison."""
     study = findings.study
     if not findings.aggregates and not findings.comparisons:
         return [_nothing_finished(study)]
@@ -65,9 +65,9 @@ def verdicts(findings: Findings) -> list[tuple[str, str]]:
     told = {block for one in compared for block in (one.pro, one.base)}
     found += [
         (
-            f"{one.block.name}: {_said(one.metrics['IQM'])}",
+            f"{one.block.name}: {_format(one.metrics['IQM'])}",
             f"interquartile mean of the {study.scale.unit} over {_count(one.games, 'game')}"
-            f"{'; no partner to compare it with.' if compared else '.'}",
+            f"{'; nothing to compare it with.' if compared else '.'}",
         )
         for one in findings.aggregates
         if one.block not in told and (one.block.series.main or not compared)
@@ -75,7 +75,7 @@ def verdicts(findings: Findings) -> list[tuple[str, str]]:
     return found
 
 
-def method(study: Study) -> str:
+def method(study: StudyResults) -> str:
     """How the numbers of the summary were obtained."""
     window = final_window_steps(study.budget_steps)
     text = (
@@ -87,11 +87,11 @@ def method(study: Study) -> str:
         text += ", or of its last evaluation if that was earlier"
     text += "."
     if study.scale.kind == "dqn":
-        text += " DQN's mean, which scales the scores, is taken as known in the intervals."
+        text += " The intervals treat DQN's mean, which scales the scores, as known."
     return text
 
 
-def budget(study: Study) -> str:
+def budget(study: StudyResults) -> str:
     """After 120M frames (30,000,000 agent steps)."""
     steps = f"{study.budget_steps:,} agent steps"
     if not study.in_frames:
@@ -110,48 +110,48 @@ def _verdict(one: Comparison) -> str:
     return f"{first} {is_ahead} {second}"
 
 
-def _numbers(study: Study, one: Comparison) -> str:
+def _numbers(study: StudyResults, one: Comparison) -> str:
     pro, base = one.pro.name, one.base.name
     text = ""
     if one.games:
         text = (
-            f"interquartile mean of the {study.scale.unit} {_said(one.pro_iqm)} for {pro} and "
-            f"{_said(one.base_iqm)} for {base} over {_count(len(one.games), 'game')}, a difference "
-            f"of {_said(one.difference, sign=True)}. "
+            f"interquartile mean of the {study.scale.unit} {_format(one.pro_iqm)} for {pro} and "
+            f"{_format(one.base_iqm)} for {base} over {_count(len(one.games), 'game')}, a "
+            f"difference of {_format(one.difference, sign=True)}. "
         )
     if one.improvement.has_interval:
         won = round(one.wins.value * one.improvement_games)
         text += (
             f"In the same game a {pro} run beats a {base} run with probability "
-            f"{_said(one.improvement)}; {pro}'s mean final score is the higher in {won} of "
+            f"{_format(one.improvement)}; {pro}'s mean final score is higher in {won} of "
             f"{_all_games(one)}. "
         )
     if one.is_the_pull:
         ratio = sync_ratio_estimate(one.pro, one.base)[0]
         if math.isfinite(ratio.value):
-            text += f"{pro}'s target updates are {_said(ratio)} times the size of {base}'s."
+            text += f"{pro}'s target updates are {_format(ratio)} times the size of {base}'s."
     return text.strip()
 
 
 def _all_games(one: Comparison) -> str:
-    """55 games, those without a scale included: the gain chart has fewer."""
+    """55 games, including those without a scale, which the gain chart leaves out."""
     unscaled = one.improvement_games - len(one.games)
     text = _count(one.improvement_games, "game")
     if one.games and unscaled:
-        text += f" ({unscaled} of them without a scale, and so in no other number here)"
+        text += f" ({unscaled} of them without a scale and in no other number here)"
     return text
 
 
-def _nothing_finished(study: Study) -> tuple[str, str]:
+def _nothing_finished(study: StudyResults) -> tuple[str, str]:
     reached = min(int(run.steps[-1]) for block in study.blocks for run in block.runs)
     return (
         f"No run has reached {study.budget_steps:,} agent steps yet",
-        f"there are curves, but no final scores. All runs have reached {reached:,}: `proxrl report "
+        f"there are curves but no final scores. All runs have reached {reached:,}: `proxrl report "
         f"{study.name} --steps {reached}` compares them there.",
     )
 
 
-def _said(one: Estimate, sign: bool = False) -> str:
+def _format(one: Estimate, sign: bool = False) -> str:
     form = "+.2f" if sign else ".2f"
     text = f"{one.value:{form}}".replace("-", "−")
     if one.has_interval:
@@ -214,13 +214,13 @@ def coverage(findings: Findings) -> list[str]:
     counts = {one.games for one in findings.aggregates}
     if len(counts) > 1:
         notes.append(
-            "Series cover different games: compare aggregates only as far as their numbers of "
-            "games agree; pairs are always compared on common games."
+            "Series cover different games: compare aggregates only between series with the same "
+            "number of games; pairs are always compared on common games."
         )
     return notes
 
 
-def _single_runs(study: Study) -> list[str]:
+def _single_runs(study: StudyResults) -> list[str]:
     """Series that have no interval because a game has one finished run."""
     parts = []
     for block in study.blocks:
@@ -230,7 +230,7 @@ def _single_runs(study: Study) -> list[str]:
             parts[-1] += f" of {block.name}"
     if not parts:
         return []
-    return [f"A single finished run in {_listed(parts)}: what rests on them has no interval."]
+    return [f"Only one finished run in {_listed(parts)}: no intervals there."]
 
 
 def _few_runs(findings: Findings) -> list[str]:
@@ -239,25 +239,24 @@ def _few_runs(findings: Findings) -> list[str]:
         return []
     runs, fewest = min(one.runs for one in few), min(one.fewest for one in few)
     return [
-        f"Intervals here rest on {_count(runs, 'run')} a series, {fewest} in the game that has "
-        f"fewest; with fewer than {FEW_RUNS} a series or {FEW_RUNS_OF_A_GAME} a game nothing is "
-        "decided by them."
+        f"Intervals are based on {_count(runs, 'run')} per series, {fewest} in the game with the "
+        f"fewest; below {FEW_RUNS} per series or {FEW_RUNS_OF_A_GAME} per game they decide nothing."
     ]
 
 
 def _confounds(findings: Findings) -> list[str]:
-    """Pairs with and without the pull in which something else differs too."""
+    """Pairs with and without the pull in which other settings differ too."""
     notes = []
     for one in findings.main_comparisons:
         pro, base = one.pro.series, one.base.series
         if pro.agent == f"{base.agent}-pro" and one.confounds:
-            said = [
+            differing = [
                 f"{name} ({shown(left) or 'none'} and {shown(right) or 'none'})"
                 for name, (left, right) in one.confounds.items()
             ]
             notes.append(
-                f"{pro.name} and {base.name} differ in more than the pull: {_listed(said)}. What "
-                "separates them is not its effect alone, and no claim is decided by it."
+                f"{pro.name} and {base.name} differ in more than the pull: {_listed(differing)}. "
+                "Differences in score are not due to the pull alone and decide no claim."
             )
     return notes
 

@@ -1,1 +1,1 @@
-"""The record of a run on disk: the one reader and the one writer of a run folder (no torch)."""
+"""Run folders: the only code that reads and writes them (no torch)."""

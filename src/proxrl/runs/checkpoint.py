@@ -1,10 +1,10 @@
-"""Checkpoint files: complete or absent, and nothing in them can execute code.
+"""Checkpoint files: written atomically, and loading them cannot execute code.
 
 A checkpoint is one safetensors file. Its state is a tree of dictionaries whose leaves are arrays or
-JSON values. Arrays are the file's tensors, named by their path (`replay.priorities`; the learner's
-without its name: `online.*`, `target.*`, `adam.*`, `rule.*`); the rest is a JSON document in the
-header, which refers to them as {"$array": name} and comes with a SHA-256 of everything. A file is
-written beside its final name, synced, and renamed last.
+JSON values. Arrays are tensors of the file, named by their path (`replay.priorities`; those of the
+learner without its name: `online.*`, `target.*`, `adam.*`, `rule.*`); the rest is a JSON document
+in the header, which refers to them as {"$array": name}, with a SHA-256 of everything. A file is
+written under a temporary name, synced, and renamed.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ FORMAT = 2
 READABLE = ("1", "2")
 SUFFIX = ".safetensors"
 ARRAY = "$array"
-UNNAMED = "learner."  # the part whose arrays go without its name
+UNNAMED = "learner."  # the prefix that array names omit
 
 
 class CorruptCheckpoint(ValueError):
-    """A checkpoint that is not what was written."""
+    """The checkpoint is damaged."""
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
@@ -37,14 +37,14 @@ def checkpoint_path(folder: Path, step: int) -> Path:
 
 
 def checkpoint_steps(folder: Path) -> list[int]:
-    """Steps of the finished checkpoints in a folder, oldest first."""
+    """Steps of the complete checkpoints in a folder, oldest first."""
     return sorted(int(path.stem) for path in folder.glob(f"[0-9]*{SUFFIX}"))
 
 
 def write(path: Path, state: State, before_rename: Callable[[], None] = lambda: None) -> None:
-    """Write one checkpoint durably: complete under its name, or not there at all.
+    """Write one checkpoint durably and atomically.
 
-    `before_rename` may raise; then nothing appears.
+    `before_rename` may raise; then no checkpoint is created.
     """
     arrays, values = split(state)
     document = json.dumps(values, sort_keys=True)
@@ -64,7 +64,7 @@ def write(path: Path, state: State, before_rename: Callable[[], None] = lambda: 
 
 
 def read(path: Path) -> State:
-    """The state, or `CorruptCheckpoint`."""
+    """Read the state; raises `CorruptCheckpoint`."""
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -86,7 +86,7 @@ def read(path: Path) -> State:
 
 
 def split(state: State) -> tuple[dict[str, Array], dict[str, Any]]:
-    """(arrays by name, JSON document) of a state; tensors of torch on the CPU count as arrays."""
+    """(arrays by name, JSON document) of a state; CPU tensors of torch count as arrays."""
     arrays: dict[str, Array] = {}
 
     def plain(node: Any, path: str) -> Any:
@@ -105,7 +105,7 @@ def split(state: State) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def joined(arrays: dict[str, Array], document: Any) -> Any:
-    """The state that `split` took apart."""
+    """The inverse of `split`."""
     if not isinstance(document, dict):
         return document
     if document.keys() == {ARRAY}:
@@ -114,7 +114,7 @@ def joined(arrays: dict[str, Array], document: Any) -> Any:
 
 
 def _from_format_1(arrays: dict[str, Array], values: dict[str, Any]) -> State:
-    """Format 1 had the values of all parts side by side; its arrays had the same names."""
+    """In format 1, the values of all parts were in one dictionary; array names are the same."""
     learner = ("online.", "target.", "adam.", "rule.")
     moved = ("updates", "episode", "lengths")
     return {
@@ -131,7 +131,7 @@ def _from_format_1(arrays: dict[str, Array], values: dict[str, Any]) -> State:
         "proximal_replay": {},
         "episodes": {"number": values["episode"], "actions": arrays["journal.actions"]},
         "logger": values["lengths"],
-        "training_returns": {"period": 0, "completed": []},  # not recorded then
+        "training_returns": {"period": 0, "completed": []},  # not recorded in format 1
     }
 
 

@@ -1,22 +1,22 @@
-"""A run folder: its files, who may write to it, where the run can continue.
+"""A run folder: files, locking and checkpoints.
 
 | file                        | content                                                            |
 |-----------------------------|--------------------------------------------------------------------|
 | config.json                 | the complete configuration                                         |
-| metrics.jsonl               | a line per evaluation interval: all that a report reads            |
+| metrics.jsonl               | a line per evaluation interval, read by reports                    |
 | episodes.jsonl              | a line per training episode                                        |
-| speed.jsonl                 | steps per second and the time, which differ from run to run        |
+| speed.jsonl                 | steps per second and wall-clock time: not reproducible             |
 | evaluations.jsonl           | a line per `proxrl eval`                                           |
-| checkpoints/, replay/       | where the run can continue                                         |
-| tensorboard/, videos/       | for people                                                         |
+| checkpoints/, replay/       | what `proxrl resume` continues from                                |
+| tensorboard/, videos/       | TensorBoard events, videos of `proxrl play`                        |
 | attempts/                   | a file for each process that has trained here                      |
 | failure.txt                 | why the run failed, if it did                                      |
-| log.txt, progress.json      | as part of a study: its output, and how far it is                  |
+| log.txt, progress.json      | in a study: output and progress of the run                         |
 
-One process at a time, by two means. The lock (flock) keeps a second process out and is released by
-the system when its holder dies. Attempt numbers are for a process on another machine that is out of
-reach and still holds the lock: a newer attempt enters its number and waits; the older one finds it
-before its next evaluation or checkpoint, and stops.
+Only one process trains in a folder. The lock (flock) keeps others out and is released by the system
+when its holder dies. Attempt numbers are for an unreachable process on another machine that still
+holds the lock: a newer attempt registers its number and waits; the older process sees it before its
+next evaluation or checkpoint, and stops.
 """
 
 import contextlib
@@ -42,16 +42,16 @@ LOCK, CHECKPOINTS = ".lock", "checkpoints"
 RUN_LOG, PROGRESS, ATTEMPTS = "log.txt", "progress.json", "attempts"
 UNFINISHED_CONFIG = f"{CONFIG}.writing"
 NOT_YET_A_RUN = {LOCK, RUN_LOG, PROGRESS, ATTEMPTS, UNFINISHED_CONFIG}
-REPORTED = (CONFIG, METRICS)  # all that a report needs of a run
-COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # what makes a finished run
+REPORTED = (CONFIG, METRICS)  # the files that a report reads
+COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # the files of a finished run
 
 
 class Superseded(RunFailed):
-    """A newer attempt at the same run has started: this one must not write any more."""
+    """A newer attempt at the same run has started: this process must not write any more."""
 
 
 class Progress(NamedTuple):
-    """How far a running process is."""
+    """Progress of a running process."""
 
     step: int
     last_return: float | None
@@ -68,12 +68,12 @@ class RunFolder:
         self.failure = self.path / "failure.txt"
         self.run_log = self.path / RUN_LOG
         self.attempts = self.path / ATTEMPTS
-        self.attempt = 0  # this process's own number; 0: it only reads
+        self.attempt = 0  # number of this process; 0: it only reads
 
     # --------------------------------------------------------------------------- config and files
 
     def require_new(self) -> None:
-        """A `UserError` if the folder holds something already or cannot be created."""
+        """Raise a `UserError` if the folder is not empty or cannot be created."""
         above = next(path for path in (self.path, *self.path.absolute().parents) if path.exists())
         if above != self.path and not (above.is_dir() and os.access(above, os.W_OK)):
             raise UserError(f"cannot write to {self.path}: {above} is not a writable directory")
@@ -95,7 +95,7 @@ class RunFolder:
             raise UserError(f"cannot write to {self.path}: {error.strerror}") from None
 
     def has_config(self) -> bool:
-        """Has a run been started here?"""
+        """Whether a run has been started here."""
         return (self.path / CONFIG).exists()
 
     def write_config(self, config: RunConfig) -> None:
@@ -118,7 +118,7 @@ class RunFolder:
         return read_lines(self.path / SPEED)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl, unchecked (record.py checks them)."""
+        """The lines of metrics.jsonl, not validated (see record.py)."""
         return read_lines(self.path / METRICS)
 
     def last_return(self) -> float | None:
@@ -127,7 +127,7 @@ class RunFolder:
         return float(lines[-1]["eval/mean_return"]) if lines else None
 
     def write_failure(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # on a full disk the line on the terminal has to do
+        with contextlib.suppress(OSError):  # on a full disk it is only printed
             self.failure.write_text(line + "\n")
 
     def log_tail(self, number: int = 5) -> list[str]:
@@ -146,7 +146,7 @@ class RunFolder:
             (self.path / PROGRESS).write_text(text)
 
     def progress(self) -> Progress | None:
-        """None if there is none yet, or it is half written."""
+        """The progress; None if there is none yet or it is being written."""
         try:
             content = json.loads((self.path / PROGRESS).read_text())
             return Progress(int(content["step"]), content["return"])
@@ -160,8 +160,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock as the newest attempt, or raise a `UserError`; the system releases it when
-        the process dies."""
+        """Hold the lock as the newest attempt; raises `UserError` if another process holds it."""
         with open(self.path / LOCK, "a") as file:
             for patience in (0.1, 0.4, None):
                 try:
@@ -170,20 +169,20 @@ class RunFolder:
                 except BlockingIOError:
                     if patience is None:
                         raise self._in_use() from None
-                    time.sleep(patience)  # perhaps another process is only checking the lock
+                    time.sleep(patience)  # another process may only be checking the lock
             self._enter_attempt()
             yield
 
     def take_over(self, patience_seconds: float) -> None:
-        """Ask the process that trains here to stop, by a newer attempt, and wait for the lock.
+        """Make the process that trains here stop, by a newer attempt, and wait for the lock.
 
-        For a process that is out of reach, for instance on a machine that the cluster has lost.
+        For an unreachable process, for example on a node that the cluster has lost.
         """
         self._enter_attempt()
         self.wait_for_lock(patience_seconds)
 
     def wait_for_lock(self, patience_seconds: float) -> None:
-        """Until no process trains here, or a `UserError` if that takes too long."""
+        """Wait until no process trains here; raises `UserError` if that takes too long."""
         end = time.monotonic() + patience_seconds
         while self.is_locked():
             self.require_newest()
@@ -192,7 +191,7 @@ class RunFolder:
             time.sleep(0.2)
 
     def require_newest(self) -> None:
-        """`Superseded` if a newer attempt than this process's own has started."""
+        """Raise `Superseded` if a newer attempt than this process has started."""
         newest = self.newest_attempt()
         if self.attempt and newest > self.attempt:
             raise Superseded(
@@ -205,7 +204,7 @@ class RunFolder:
         return max((int(path.stem) for path in self.attempts.glob("[0-9]*.json")), default=0)
 
     def _enter_attempt(self) -> None:
-        """Take the next number, by exclusive creation: no two processes have the same."""
+        """Take the next number, unique by exclusive file creation."""
         about = {"host": socket.gethostname(), "pid": os.getpid(), "unix_time": time.time()}
         self.attempt = self.newest_attempt()
         try:
@@ -234,7 +233,7 @@ class RunFolder:
             return ""
 
     def is_locked(self) -> bool:
-        """Is a process training here now?"""
+        """Whether a process is training here now."""
         try:
             with open(self.path / LOCK) as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -247,7 +246,7 @@ class RunFolder:
     # ------------------------------------------------------------------------------- checkpoints
 
     def newest_checkpoint(self, say: Callable[[str], None], repair: bool = False) -> State | None:
-        """The newest intact checkpoint; `say` hears of damaged ones (renamed if `repair`)."""
+        """The newest intact checkpoint; `say` reports damaged ones (renamed if `repair`)."""
         damaged: dict[Path, checkpoint.CorruptCheckpoint] = {}
         for step in reversed(checkpoint.checkpoint_steps(self.checkpoints)):
             path = checkpoint.checkpoint_path(self.checkpoints, step)
@@ -278,12 +277,12 @@ class RunFolder:
         return steps[-1] if steps else None
 
     def is_complete(self, config: RunConfig) -> bool:
-        """Is the last checkpoint there, and has the run cleaned up after itself?"""
+        """Whether the final checkpoint exists and the run has cleaned up."""
         untidy = self.replay.exists() and not config.checkpoint.keep_replay
         return (self.newest_step() or 0) >= config.steps and not untidy
 
     def tidy(self, config: RunConfig) -> None:
-        """A finished run keeps its last checkpoint, and its replay only if configured to."""
+        """Delete the replay and all but the last checkpoint, unless configured to keep them."""
         if not config.checkpoint.keep_replay:
             shutil.rmtree(self.replay, ignore_errors=True)
         if not config.checkpoint.keep_all:
@@ -292,7 +291,7 @@ class RunFolder:
 
 
 def copy_finished(source: Path, target: Path) -> None:
-    """Copy a finished run, as a whole or not at all: under another name first."""
+    """Copy a finished run atomically: under a temporary name first."""
     unfinished = target.with_name(f"{target.name}.copying")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -303,6 +302,6 @@ def copy_finished(source: Path, target: Path) -> None:
             shutil.copy2(source / name, unfinished / name)
     with open(RunFolder(unfinished).run_log, "a") as log:
         log.write(f"copied from {source}\n")
-    if target.exists():  # with a lock and a log at most: nothing has been trained there
+    if target.exists():  # at most a lock and a log: nothing was trained there
         shutil.rmtree(target)
     os.replace(unfinished, target)

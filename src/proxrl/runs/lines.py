@@ -1,4 +1,4 @@
-"""JSONL files: appended a line at a time, cut back to a recorded length, read."""
+"""JSONL files: append lines, truncate to a recorded length, read."""
 
 import json
 import os
@@ -17,7 +17,7 @@ class LineFile:
 
     @property
     def length(self) -> int:
-        """Bytes."""
+        """Length in bytes."""
         return self._file.tell()
 
     def append(self, line: dict[str, Any]) -> None:
@@ -26,10 +26,10 @@ class LineFile:
             data = data[self._file.write(data) :]
 
     def cut(self, length: int) -> None:
-        """Remove what was written after a checkpoint recorded this length."""
+        """Truncate to the length that a checkpoint recorded."""
         if self.length < length:
             raise UserError(
-                f"{self._path} is shorter than when the checkpoint was made: restore the missing "
+                f"{self._path} is shorter than when the checkpoint was saved: restore the missing "
                 "lines, or start a new run"
             )
         self._file.truncate(length)
@@ -43,7 +43,7 @@ class LineFile:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a JSONL file; a last line cut off by a kill is left out."""
+    """The lines of a JSONL file; an incomplete last line is ignored."""
     if not path.exists():
         return []
     complete = path.read_bytes().split(b"\n")[:-1]

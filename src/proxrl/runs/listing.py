@@ -22,7 +22,7 @@ def list_runs(folder: Path) -> None:
     rows = [_row(path, folder) for path in run_folders(folder)]
     if not rows:
         raise UserError(
-            f"{folder} holds no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
+            f"{folder} contains no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
         )
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("run", overflow="fold")

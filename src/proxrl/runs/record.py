@@ -1,8 +1,8 @@
-"""A run folder as a plain record: what was asked for, what came of it, what went wrong.
+"""A run as read from its folder: config, status, curves and errors.
 
-Only config.json, metrics.jsonl, failure.txt and the lock are read. A last line cut off by a kill is
-left out; any other damage makes the run `corrupt` and names the line. That includes a return that
-is not finite, because no score could be computed from it.
+Only config.json, metrics.jsonl, failure.txt and the lock are read. An incomplete last line is
+ignored; any other damage makes the run `corrupt`, with a note that names the line. That includes
+returns that are not finite, because no score can be computed from them.
 """
 
 import json
@@ -21,12 +21,12 @@ from proxrl.runs.folder import CONFIG, METRICS, RunFolder
 from proxrl.runs.status import Status, status_of
 from proxrl.types import Array
 
-LARGEST = 2**62  # a number of steps that arrays can hold
+LARGEST = 2**62  # maximum number of steps
 CURVES = ("eval_return", "sync_distance", "value_distance", "parameter_distance")
 
 
 class _Line(msgspec.Struct, gc=False):
-    """What is read of a line of metrics.jsonl; the rest is skipped, but must be JSON."""
+    """The fields that are read from a line of metrics.jsonl; the rest must be valid JSON."""
 
     step: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
     eval_return: float = msgspec.field(name="eval/mean_return")
@@ -45,7 +45,7 @@ _LINES = msgspec.json.Decoder(_Line)
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run as its folder records it. Arrays have a value per evaluation interval; NaN: not
+    """One run as recorded in its folder. Arrays have one value per evaluation interval; NaN: not
     measured."""
 
     path: str  # relative to the folder that was read
@@ -70,11 +70,11 @@ class Run:
 
 
 class Corrupt(Exception):
-    """A run that cannot be read, and why."""
+    """The run cannot be read."""
 
 
 def read_run(path: Path, root: Path) -> Run:
-    """One folder's record; damage is a status, not an exception."""
+    """Read one run folder; damage is a status, not an exception."""
     name = str(path.relative_to(root)) if path != root else path.resolve().name
     config: RunConfig | None = None
     try:
@@ -102,7 +102,7 @@ def read_run(path: Path, root: Path) -> Run:
 
 
 def run_folders(root: Path) -> Iterator[Path]:
-    """Folders with a run's config.json, sorted; a run is not searched for further runs."""
+    """Run folders below `root`, sorted; folders inside a run are not searched."""
     for folder, below, files in os.walk(root):
         below.sort()
         path = Path(folder)
@@ -115,7 +115,7 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 
 def _says_agent(path: Path) -> bool:
-    """Is this config.json a run's, and not another program's?"""
+    """Whether this config.json belongs to a run, not to another program."""
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -136,7 +136,7 @@ def _config(path: Path) -> RunConfig:
 
 
 def _checked(config: RunConfig) -> RunConfig:
-    """The config, with counts that a report can divide by."""
+    """The config, if its counts are valid divisors."""
     counts = {
         "steps": config.steps,
         "evaluation.period_steps": config.evaluation.period_steps,
@@ -174,7 +174,7 @@ def _lines(path: Path) -> list[_Line]:
 
 
 def _one_line(text: bytes, at: int) -> _Line:
-    """The slow way, when something is wrong: Python's JSON knows NaN, msgspec does not."""
+    """The slow path, for NaN (which msgspec rejects) and for error messages."""
     try:
         content = json.loads(text)
         return msgspec.convert(
@@ -201,7 +201,7 @@ def _training(lines: list[_Line]) -> Array:
 
 
 def _protocols(lines: list[_Line]) -> tuple[tuple[int, dict[str, Any]], ...]:
-    """Each protocol that was recorded, with the first step of it."""
+    """Each recorded protocol, with its first step."""
     first: dict[bytes, tuple[int, int]] = {}
     for at, line in enumerate(lines, start=1):
         first.setdefault(bytes(line.protocol), (at, line.step))

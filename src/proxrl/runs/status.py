@@ -1,14 +1,14 @@
-"""The one vocabulary for the state of a run: `proxrl runs`, a study's table and the report use it.
+"""The status of a run, as `proxrl runs`, the table of a study and the report show it.
 
 | status    | meaning                                                                       |
 |-----------|-------------------------------------------------------------------------------|
-| waiting   | part of a study that is being run; not started, or to be continued            |
+| waiting   | in a study that is running: not started yet, or about to be continued         |
 | running   | a process holds the folder's lock                                             |
 | stopped   | no process trains it; `proxrl resume` continues it                            |
-| finished  | all steps are trained and the last evaluation is recorded                     |
-| failed    | it stopped with a diagnosis (failure.txt), or a study gave up on it           |
+| finished  | all steps are done and the last evaluation is recorded                        |
+| failed    | stopped with an error (failure.txt), or given up by a study after retries     |
 | corrupt   | config.json or metrics.jsonl cannot be read                                   |
-| duplicate | the same config as another run of the report, which uses that one             |
+| duplicate | same config as another run, which the report uses instead                     |
 """
 
 from typing import Literal

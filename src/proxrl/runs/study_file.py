@@ -1,7 +1,4 @@
-"""study.json: what a study's folder says about itself, beside the folders of its variants.
-
-Written by `proxrl study`; a folder of runs need not have one.
-"""
+"""study.json: the metadata of a study's folder. Written by `proxrl study`; optional in a report."""
 
 import dataclasses
 import json
@@ -20,18 +17,17 @@ STUDY = "study.json"
 
 @dataclass(frozen=True)
 class About:
-    """The content of study.json; empty where it says nothing."""
+    """The content of study.json."""
 
     title: str = ""
     figures: str = ""  # of the paper: "4 left"
-    headline: tuple[str, ...] = ()  # variants that stand for their agents, by folder
+    headline: tuple[str, ...] = ()  # variants that represent their agents, by folder
     study: str = ""
     scale: str = ""
     proxrl: str = ""  # version that wrote it
 
     def headline_configs(self, runs: Sequence[Run]) -> list[RunConfig]:
-        """Configs of runs in those folders, unusable ones included: a duplicate has a series
-        too."""
+        """Configs of the runs in those folders, including unusable ones: duplicates count."""
         return [
             run.config
             for run in runs
@@ -40,14 +36,14 @@ class About:
 
 
 def write_about(folder: Path, about: About) -> None:
-    """Replace study.json as a whole."""
+    """Replace study.json atomically."""
     unfinished = folder / f"{STUDY}.writing"
     unfinished.write_text(json.dumps(dataclasses.asdict(about), indent=2) + "\n")
     os.replace(unfinished, folder / STUDY)
 
 
 def load_about(folder: Path) -> About:
-    """The content; raises `OSError`, or `ValueError` if it is damaged."""
+    """Read study.json; raises `OSError`, or `ValueError` if it is damaged."""
     try:
         return msgspec.json.decode((folder / STUDY).read_bytes(), type=About)
     except RecursionError as error:
@@ -55,12 +51,12 @@ def load_about(folder: Path) -> About:
 
 
 def read_about(folder: Path, say: Callable[[str], None]) -> About:
-    """The content; empty if there is no such file, empty with a warning if it is unreadable."""
+    """Read study.json; empty if there is none, empty with a warning if it is unreadable."""
     try:
         return load_about(folder)
     except FileNotFoundError:
         return About()
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        say(f"{STUDY} is left out: {why}")
+        say(f"{STUDY} is ignored: {why}")
         return About()

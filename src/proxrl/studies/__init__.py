@@ -1,1 +1,1 @@
-"""Many runs: which ones, and where they run."""
+"""Studies: sets of runs as data, and the executors that run them."""

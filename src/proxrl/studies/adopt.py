@@ -1,7 +1,7 @@
-"""Runs that another study has finished already: DQN on Breakout is the same run in all of them.
+"""Reuse of runs that another study has finished: DQN on Breakout is the same run in all of them.
 
-A run is a function of its config, so one with the same config is copied from a study folder beside
-this one and not run again. `distance` after `main` then costs nothing.
+A run is a function of its config, so one with the same config is copied from a study folder next to
+this one instead of being run again. `distance` after `main` then costs nothing.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from proxrl.studies.expand import Job
 
 
 def adoptable(jobs: Iterable[Job], folder: Path) -> dict[Job, Path]:
-    """Where runs that have not started are finished already, by the same version of proxrl."""
+    """Finished copies of jobs that have not started, made by the same version of proxrl."""
     folder = folder if folder.name else folder.absolute()  # "." has no parent
     beside = [
         path.parent
@@ -30,7 +30,7 @@ def adoptable(jobs: Iterable[Job], folder: Path) -> dict[Job, Path]:
 
 
 def adopt(jobs: Iterable[Job], folder: Path) -> int:
-    """Copy them; their number. What cannot be copied is run, which reports what is wrong."""
+    """Copy them and return their number. What cannot be copied is run, which reports the error."""
     copied = 0
     for job, source in adoptable(jobs, folder).items():
         with contextlib.suppress(OSError):

@@ -1,6 +1,6 @@
 """The status of every run of a study.
 
-Read from the run folders alone, so that it is the same for every executor and true after a restart.
+Read only from the run folders, so that it does not depend on the executor and survives a restart.
 """
 
 import time
@@ -20,22 +20,22 @@ SHOWN: tuple[Status, ...] = ("waiting", "running", "finished", "failed")  # of a
 
 @dataclass
 class Entry:
-    """One run: its status, and how it fared since this command was started."""
+    """One run: its status, and what happened since this command was started."""
 
     job: Job
     status: Status = "waiting"
     step: int = 0
     last_return: float | None = None
-    crashes: int = 0  # in a row, without a newer checkpoint between them
-    saved_step: int = 0  # of the newest checkpoint when it last crashed
-    not_before: float = 0.0  # clock: it has to pause until then
+    crashes: int = 0  # in a row, without a newer checkpoint in between
+    saved_step: int = 0  # of the newest checkpoint at the last crash
+    not_before: float = 0.0  # paused until this clock time
     reason: str = ""  # why it failed
     begun: tuple[float, int] | None = None  # clock and step when it started to run
     ended: float | None = None
 
     @property
     def seconds(self) -> float:
-        """That it has run since this command was started."""
+        """Running time since this command was started."""
         if self.begun is None:
             return 0.0
         return (self.ended or time.monotonic()) - self.begun[0]
@@ -64,12 +64,12 @@ class Board:
         return list(dict.fromkeys(job.variant for job in self.entries))
 
     def share_done(self, variant: str | None = None) -> float:
-        """Of all agent steps."""
+        """Share of all agent steps that are done."""
         entries = [e for e in self.entries.values() if variant in (None, e.job.variant)]
         return sum(e.step for e in entries) / sum(e.job.config.steps for e in entries)
 
     def look(self, entry: Entry) -> None:
-        """Read how far a running run is."""
+        """Update the progress of a running run."""
         progress = RunFolder(entry.job.folder).progress()
         if progress is None:
             return
@@ -85,9 +85,9 @@ class Board:
         return steps / seconds if steps and seconds else None
 
     def seconds_left(self) -> float | None:
-        """Until all are finished, at each variant's own speed; None before anything is known.
+        """Time until all are finished, at each variant's speed; None if no speed is known yet.
 
-        A variant that has not run yet counts with the mean speed of the others.
+        Variants that have not run yet are assumed to have the mean speed of the others.
         """
         rates = {variant: self.rate(variant) for variant in self.variants}
         known = [rate for rate in rates.values() if rate]
@@ -103,13 +103,13 @@ class Board:
 
 
 def require_same(jobs: Iterable[Job]) -> None:
-    """A `UserError` if a folder holds a run with other settings than the study now has."""
+    """Raise a `UserError` if a folder has a run with different settings than the study has now."""
     for job in jobs:
         if not RunFolder(job.folder).has_config():
             continue
         other = differences(RunFolder(job.folder).config(), job.config)
         if job.config.threads == 0:
-            other.pop("threads", None)  # as many as the machine had
+            other.pop("threads", None)  # the number of cores of the machine
         if other:
             changed = ", ".join(f"{path} was {a}, is {b}" for path, (a, b) in other.items())
             raise UserError(

@@ -1,9 +1,9 @@
-"""Runs on a Ray cluster: each a task that starts the run's process on whatever node has room.
+"""Runs on a Ray cluster: each is a task that starts the run's process on any node with room.
 
-Ray places the runs and tells when a worker or a node is gone; it is asked for no retries of its
-own, because `conduct` tries again by the same rule as on one machine. A retry finds the run folder
-on the shared storage and continues from its checkpoint; if the lost process still lives, on a node
-that only the cluster has lost sight of, it gives way (runs/folder.py).
+Ray schedules the runs and reports lost workers and nodes; its own retries are off, because
+`conduct` retries by the same rule as on one machine. A retry continues from the checkpoint in the
+run folder on the shared storage; if the old process is still alive on a node that the cluster has
+lost contact with, it stops (runs/folder.py).
 """
 
 import importlib
@@ -32,11 +32,11 @@ CONNECT_SECONDS = 5.0
 PROBE_SECONDS = 120.0
 STOP_SECONDS = 300.0
 LOOK_SECONDS = 0.5
-CAPACITY_SECONDS = 5.0  # between two questions about what the cluster has
+CAPACITY_SECONDS = 5.0  # between two queries of the cluster's resources
 
 
 class Cluster:
-    """An executor: Ray tasks that ask for a run's threads, memory and share of a GPU."""
+    """An executor: Ray tasks that request a run's threads, memory and share of a GPU."""
 
     def __init__(
         self,
@@ -50,22 +50,22 @@ class Cluster:
         self._needs, self._gpus, self._max_jobs = needs, gpus, max_jobs
         self._cpus = max(job.config.threads for job in jobs)
         self._memory = max(one.memory for one in needs.values())
-        self._tasks: dict[Any, Job] = {}  # by the reference to its result
+        self._tasks: dict[Any, Job] = {}  # by reference to the result
         self._marker = Path()  # a file that every node must see
         self._task = self._ray.remote(_run)
-        self._capacity = (0.0, 0)  # when to ask again, and the answer
+        self._capacity = (0.0, 0)  # time of the next query, last result
 
     def require_nodes(self) -> None:
-        """A `UserError` if no node could ever take one of the runs."""
+        """Raise a `UserError` if no node is large enough for a run."""
         if not any(self._room_on(node) for node in self._nodes()):
             gpu = f", {self._gpus:g} GPU" if self._gpus else ""
             raise UserError(
-                f"no node of the cluster can take a run: it needs {self._cpus} CPU{gpu} and "
+                f"no node of the cluster is large enough: a run needs {self._cpus} CPU{gpu} and "
                 f"{self._memory / 1e9:.1f} GB of memory"
             )
 
     def require_storage(self, folder: Path) -> None:
-        """A `UserError` if a node does not share the folder as it must (storage.py)."""
+        """Raise a `UserError` if a node does not share the folder properly (storage.py)."""
         strategies = importlib.import_module("ray.util.scheduling_strategies")
         nodes = [node["NodeID"] for node in self._nodes()]
         task = self._ray.remote(_check_storage)
@@ -85,7 +85,7 @@ class Cluster:
                 raise UserError(f"cannot reach the cluster's nodes: {_brief(error)}") from None
             problems = [problem for problem, _ in found if problem]
             problems += [
-                f"what node {node} writes into {folder} is not seen here"
+                f"files that node {node} writes to {folder} are not visible here"
                 for node in nodes
                 if not problems and not answered(probe, node)
             ]
@@ -99,8 +99,7 @@ class Cluster:
 
     @property
     def at_once(self) -> int:
-        """Runs that all nodes have room for; asked again every few seconds, for nodes come and
-        go."""
+        """Number of runs that fit on all nodes; updated every few seconds, as nodes come and go."""
         if self._max_jobs is not None:
             return self._max_jobs
         now = time.monotonic()
@@ -137,7 +136,7 @@ class Cluster:
         return [(self._tasks.pop(task), *self._end(task)) for task in ready]
 
     def stop(self) -> None:
-        """By cancelling, which each task passes on to its run as SIGTERM."""
+        """Cancel the tasks; each sends its run SIGTERM."""
         tasks = list(self._tasks)
         for task in tasks:
             self._ray.cancel(task, force=False)
@@ -156,7 +155,7 @@ class Cluster:
         return [node for node in self._ray.nodes() if node["Alive"]]
 
     def _room_on(self, node: dict[str, Any]) -> int:
-        """Runs that fit on a node that has nothing else to do."""
+        """Number of runs that fit on an idle node."""
         there = node["Resources"]
         room = [there.get("CPU", 0) // self._cpus, there.get("memory", 0) // self._memory]
         if self._gpus:
@@ -166,11 +165,11 @@ class Cluster:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """The `ray` module, with a cluster behind it."""
+    """The `ray` module, connected to a cluster."""
     _require_cluster(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")  # 20 are minutes, for a wrong address
-    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what matters arrives as an exception
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")  # the default of 20 takes minutes
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # errors arrive as exceptions
     ray = importlib.import_module("ray")
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
@@ -183,8 +182,8 @@ def connected(address: str) -> Iterator[Any]:
 
 
 def _require_cluster(address: str) -> None:
-    """One line if Ray is not installed or nothing listens at the address; within seconds, where
-    Ray itself would try for minutes."""
+    """Raise a `UserError` if Ray is not installed or nothing listens at the address: within
+    seconds, where Ray itself would try for minutes."""
     if importlib.util.find_spec("ray") is None:
         raise UserError("--executor ray needs Ray: pip install 'proxrl[ray]'")
     if address.startswith("ray://"):
@@ -193,7 +192,7 @@ def _require_cluster(address: str) -> None:
             "--address auto finds it"
         )
     if address == "auto":
-        return  # found, or not, when connecting: there is nothing to wait for
+        return  # connecting fails fast
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise UserError(f"invalid --address {address}: must be auto or HOST:PORT")
@@ -206,7 +205,7 @@ def _require_cluster(address: str) -> None:
 
 
 def _speaks_grpc(address: str) -> bool:
-    """As Ray's control service does; Ray itself would find out after more than a minute."""
+    """Whether it is a gRPC service, as Ray's is; Ray itself would need more than a minute."""
     grpc = importlib.import_module("grpc")
     with grpc.insecure_channel(address) as channel:
         try:
@@ -217,7 +216,7 @@ def _speaks_grpc(address: str) -> bool:
 
 
 def _brief(error: BaseException) -> str:
-    """The kind of a Ray error, or of what caused it, and its first sentence, on one line."""
+    """Type and first line of a Ray error, or of its cause."""
     error = getattr(error, "cause", None) or error
     first = next((line for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first.strip()[:160]}"
@@ -227,8 +226,8 @@ def _brief(error: BaseException) -> str:
 
 
 def _run(config: str, folder: str, home: str, marker: str, version: str) -> int:
-    """A task: the run's process, watched; its exit code. The node may have joined after the
-    storage was examined."""
+    """A task: run the process and return its exit code. The node may have joined after the storage
+    was checked."""
     if not os.path.exists(marker):
         raise FileNotFoundError(f"{socket.gethostname()} does not see {marker}: is it shared?")
     if version != __version__:
@@ -240,7 +239,7 @@ def _run(config: str, folder: str, home: str, marker: str, version: str) -> int:
         home if os.path.isdir(home) else None,
     )
     try:
-        while True:  # in short waits, because a cancellation arrives between them
+        while True:  # short waits: a cancellation arrives between them
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(LOOK_SECONDS)
     finally:
@@ -250,5 +249,5 @@ def _run(config: str, folder: str, home: str, marker: str, version: str) -> int:
 
 
 def _check_storage(probe: tuple[str, str], node: str) -> tuple[str | None, str]:
-    """A task: what is wrong with the folder here, and proxrl's version."""
+    """A task: check the folder on this node; returns the problem, if any, and proxrl's version."""
     return check_storage(StorageProbe(*probe), node), __version__

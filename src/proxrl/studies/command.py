@@ -1,4 +1,4 @@
-"""`proxrl study`: every figure of the paper as one command. Parsing and printing (no torch)."""
+"""`proxrl study`: each figure of the paper as one command. Parsing and printing (no torch)."""
 
 import signal
 import threading
@@ -28,8 +28,8 @@ PLAN_MEMORY = 400_000_000  # bytes; Figure 1 on FrozenLake peaked at 317 MB
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Run a study: every run of a figure, side by side, resumable, and its report. The same command
-    again does just what is missing or unfinished."""
+    """Run a study: all runs of a figure, in parallel and resumable, and its report. Repeat the
+    command to continue: only missing and unfinished runs are run."""
 
     study: tyro.conf.Positional[Annotated[str | None, tyro.conf.arg(metavar="STUDY")]] = None
     """Name of a built-in study (see --list), or a TOML file of your own."""
@@ -39,7 +39,7 @@ class StudyOptions:
     list: bool = False
     """List the built-in studies and stop."""
     dry_run: bool = False
-    """Print the runs and what they will need, and stop."""
+    """Print the runs and the memory, disk and time they need, and stop."""
     games: tuple[str, ...] = ()
     """Only these games of the scale."""
     seeds: tuple[int, ...] = ()
@@ -51,18 +51,18 @@ class StudyOptions:
     executor: Literal["local", "ray"] = "local"
     """local: processes on this machine; ray: tasks on a Ray cluster (needs the extra `ray`)."""
     address: str = "auto"
-    """Of the Ray cluster: auto, on one of its nodes, or HOST:PORT."""
+    """Address of the Ray cluster: auto (on one of its nodes) or HOST:PORT."""
     gpus: float = 0.0
-    """GPUs that each run asks the Ray cluster for; 0.25 puts four runs on one."""
+    """GPUs per run on the Ray cluster; 0.25 puts four runs on one GPU."""
     jobs: int | None = None
-    """Runs at the same time, at most; default: as many as cores and memory carry."""
+    """Maximum number of runs at the same time; default: as many as cores and memory allow."""
     export: Path | None = None
-    """Afterwards copy what a report reads there: study.json, and config.json and metrics.jsonl of
-    every run (no weights, no replay)."""
+    """Folder to copy the report's input to afterwards: study.json, and config.json and
+    metrics.jsonl of every run (no weights, no replay)."""
 
 
 def run(options: StudyOptions) -> None:
-    """Run the command; a mistake is a `UserError`, a failed run a `RunFailed` at the end."""
+    """Run the command; raises `UserError` for a mistake, `RunFailed` at the end if a run failed."""
     if options.list:
         _print_list(_console())
         return
@@ -85,7 +85,7 @@ def run(options: StudyOptions) -> None:
 def _console() -> Console:
     console = Console(soft_wrap=True)
     if not console.is_terminal:
-        console = Console(soft_wrap=True, width=140)  # a pipe has no width: tables keep their lines
+        console = Console(soft_wrap=True, width=140)  # a pipe has no width: do not wrap tables
     return console
 
 
@@ -130,7 +130,7 @@ def _conducted(
     options: StudyOptions,
     ray: Any,
 ) -> "Board":
-    """Run what is missing or unfinished; the board at the end."""
+    """Run what is missing or unfinished; returns the final board."""
     from proxrl.studies.adopt import adopt
     from proxrl.studies.board import Board
     from proxrl.studies.conduct import conduct
@@ -142,7 +142,7 @@ def _conducted(
 
     adopted = adopt(jobs, folder)
     if adopted:
-        say(f"{adopted} runs are the same as finished ones beside {folder}: copied")
+        say(f"finished runs copied from studies next to {folder}: {adopted}")
     board = Board(jobs)
     if not board.of("waiting"):
         say(f"all {len(jobs)} runs in {folder} are finished")
@@ -164,7 +164,7 @@ def _conducted(
 
 
 def _connected(options: StudyOptions) -> AbstractContextManager[Any]:
-    """The `ray` module if it is asked for, before anything is written."""
+    """Connect to Ray if requested, before anything is written; yields the `ray` module."""
     if options.executor == "local":
         return nullcontext()
     from proxrl.studies.cluster import connected
@@ -179,7 +179,7 @@ def _executor(
     folder: Path,
     ray: Any,
 ) -> "Executor":
-    """Where the runs will run."""
+    """The executor that the options select."""
     if options.executor == "local":
         from proxrl.studies.estimate import runs_at_once
         from proxrl.studies.local import Local
@@ -196,7 +196,7 @@ def _executor(
 
 
 def _finish(console: Console, board: "Board", folder: Path, out: Path | None) -> None:
-    """What failed, the report, the export."""
+    """Print the failures, make the report, export."""
     from proxrl.runs.folder import RunFolder
     from proxrl.studies.folder import export
 
@@ -210,7 +210,7 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
 
         page, words = make_report(folder, say=lambda line: console.print(line, markup=False))
         console.print("\n".join(words), highlight=False, markup=False)
-        console.print(f"report, open it in a browser: {page}", highlight=False, markup=False)
+        console.print(f"report (open it in a browser): {page}", highlight=False, markup=False)
     if out is not None:
         number = export(list(board.entries), folder, out)
         console.print(f"exported {number} runs to {out}", highlight=False, markup=False)
@@ -222,7 +222,7 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
 
 
 def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> None:
-    """A study of planning: no runs, one experiment."""
+    """Run a planning study: no runs, one experiment."""
     from proxrl.planning import command
     from proxrl.runs.study_file import STUDY
     from proxrl.studies.folder import export_files, opened, require_same_study
@@ -254,7 +254,9 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
 
 
 def _print_list(console: Console) -> None:
-    table = Table("study", "figure", "what", title="studies, and their runs at each scale")
+    table = Table(
+        "study", "figure", "what", title="built-in studies and their number of runs at each scale"
+    )
     for scale_name in load(BUILT_IN[-1]).scales:
         table.add_column(scale_name, justify="right", no_wrap=True)
     for name in BUILT_IN:
@@ -265,11 +267,11 @@ def _print_list(console: Console) -> None:
         ]
         table.add_row(name, study.figures, study.title, *runs)
     console.print(table)
-    console.print("what a study will need: proxrl study NAME --scale SCALE --dry-run")
+    console.print("memory, disk and time of a study: proxrl study NAME --scale SCALE --dry-run")
 
 
 def _require_one_report(jobs: list[Job]) -> None:
-    """A `UserError` before anything runs if the report would be refused at the end."""
+    """Raise a `UserError` before anything runs if the report would be rejected at the end."""
     from proxrl.report.protocol import asked_of
 
     first = dict(asked_of(jobs[0].config))
@@ -282,13 +284,13 @@ def _require_one_report(jobs: list[Job]) -> None:
             if value != first[setting]:
                 raise UserError(
                     f"{setting} is {first[setting]} in {jobs[0].name} and {value} in {job.name}: "
-                    "scores of different protocols cannot stand in one report; make two studies"
+                    "runs with different protocols cannot be in one report; make two studies"
                 )
 
 
 def _require_environments(jobs: list[Job]) -> None:
-    """One line if an environment is unknown or its package missing; a suite with a list of games is
-    not loaded game by game."""
+    """Raise a `UserError` if an environment is unknown or its package is missing; of a suite with a
+    list of games, only one is created."""
     from proxrl.envs import make
     from proxrl.suites import suite_of
 
@@ -302,7 +304,7 @@ def _require_environments(jobs: list[Job]) -> None:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, answered as Ctrl-C is."""
+    """SIGTERM, handled like Ctrl-C."""
 
     signal_number = int(signal.SIGTERM)
 

@@ -1,6 +1,6 @@
-"""Carrying out a study: start what there is room for, watch, retry what crashed.
+"""Runs a study: starts as many runs as fit, watches them, retries those that crashed.
 
-An executor knows how to run one run somewhere; everything else is the same for all of them.
+An executor knows how to run one run somewhere; the rest is the same for all executors.
 """
 
 import re
@@ -14,32 +14,32 @@ from proxrl.studies.expand import Job
 from proxrl.studies.process import EXIT_CODE, Outcome
 
 MAX_CRASHES = 2  # in a row, without a newer checkpoint; then the run has failed
-PAUSE_SECONDS = 30.0  # before a run that found no disk or memory is tried again
-SHOW_SECONDS = 60.0  # for what a node has written to be seen here
+PAUSE_SECONDS = 30.0  # before a run that lacked disk or memory is retried
+SHOW_SECONDS = 60.0  # until files written by a node are visible here
 
 
 class Executor(Protocol):
-    """Where runs run; `at_once` at most."""
+    """Runs at most `at_once` runs at a time."""
 
     @property
     def at_once(self) -> int: ...
     def has_room(self, job: Job) -> bool: ...
     def start(self, job: Job) -> None: ...
     def ended(self) -> Sequence[tuple[Job, Outcome, str]]:
-        """Runs that ended since the last call: how, and why if that is known. Waits a moment."""
+        """Runs that ended since the last call, with outcome and known reason. Blocks briefly."""
         ...
 
     def stop(self) -> None:
-        """Every run makes a checkpoint and ends; returns when all have."""
+        """Have every run save a checkpoint and exit; returns when all have."""
         ...
 
 
 def conduct(
     board: Board, executor: Executor, watch: Callable[[Board, Entry | None, str], None]
 ) -> None:
-    """Run everything that is not finished; an interrupt stops all runs cleanly and is raised again.
+    """Run everything that is unfinished; an interrupt stops all runs cleanly and is re-raised.
 
-    `watch` sees the board after each look, with the run that something happened to, and what.
+    `watch` is called with the board after each poll, and with the run and event if there is one.
     """
     waiting = board.of("waiting")
     try:
@@ -58,7 +58,7 @@ def conduct(
                 board.look(entry)
             watch(board, None, "")
     except BaseException:
-        watch(board, None, "stopping: every run makes a checkpoint")
+        watch(board, None, "stopping: every run saves a checkpoint")
         executor.stop()
         for entry in board.of("running"):
             entry.status = "waiting"
@@ -66,13 +66,13 @@ def conduct(
 
 
 def _next(waiting: list[Entry]) -> Entry | None:
-    """The first that need not pause."""
+    """The first one that is not paused."""
     now = time.monotonic()
     return next((entry for entry in waiting if entry.not_before <= now), None)
 
 
 def _start(entry: Entry, executor: Executor) -> str:
-    """Set the run's new status; what to say of it."""
+    """Start the run and set its status; returns the message to show."""
     try:
         RunFolder(entry.job.folder).clear_progress()  # of an earlier command
         executor.start(entry.job)
@@ -85,7 +85,7 @@ def _start(entry: Entry, executor: Executor) -> str:
 
 
 def _settle(entry: Entry, outcome: Outcome, reason: str) -> str:
-    """Set the run's new status; what to say of it."""
+    """Set the status of a run that ended; returns the message to show."""
     entry.ended = time.monotonic()
     saved = RunFolder(entry.job.folder).newest_step() or 0
     if outcome == "finished" and not _is_seen(entry):
@@ -117,7 +117,7 @@ def _settle(entry: Entry, outcome: Outcome, reason: str) -> str:
 
 
 def _is_seen(entry: Entry) -> bool:
-    """Is the finished run visible here? Shared storage may take a moment."""
+    """Whether the finished run is visible here; shared storage may take a moment."""
     end = time.monotonic() + SHOW_SECONDS
     while not RunFolder(entry.job.folder).is_complete(entry.job.config):
         if time.monotonic() > end:
@@ -127,8 +127,7 @@ def _is_seen(entry: Entry) -> bool:
 
 
 def _why(entry: Entry, reason: str) -> str:
-    """What the executor knows; where that is an exit code, the last line of the run's log says
-    more."""
+    """The executor's reason; if that is just an exit code, the last line of the run's log."""
     lines = RunFolder(entry.job.folder).log_tail(1)
     if not lines or not reason.startswith(EXIT_CODE):
         return reason

@@ -1,23 +1,23 @@
-"""A study as data: what a TOML file says, read strictly.
+"""The definition of a study: a TOML file, read strictly.
 
     title = "DQN with Polyak averaging against DQN Pro"
     figures = "5 right"                     # of the paper; optional
     written_for = "atari"                   # optional: carry settings over to other suites
-    headline = ["dqn-polyak-tau-0.005"]     # optional: what a report puts first of an agent
+    headline = ["dqn-polyak-tau-0.005"]     # optional: the variants that represent their agents
 
     [variants.dqn-polyak]                   # -> dqn-polyak-tau-0.05, dqn-polyak-tau-0.005
     preset = "dqn"
     target.rule = "polyak"                  # any setting of a run, by its dotted name
     grid.target.tau = [0.05, 0.005]         # one variant for each
 
-    [scales.mine]                           # smoke, session, laptop and paper are there already
+    [scales.mine]                           # besides smoke, session, laptop and paper
     env = "MinAtar/{game}-v1"
     games = ["Breakout"]
     seeds = [0, 1, 2]
     steps = 100_000
-    replay.capacity = 50_000                # settings, here too
+    replay.capacity = 50_000                # settings can be set here too
 
-A study of planning has a `plan` table, with the options of `proxrl plan`, in place of variants.
+A planning study has a `plan` table, with the options of `proxrl plan`, instead of variants.
 """
 
 import itertools
@@ -43,14 +43,14 @@ BUILT_IN = (  # by figure
 # fmt: on
 STUDY_KEYS = ("title", "figures", "written_for", "headline", "variants", "scales", "plan")
 SCALE_KEYS = ("env", "games", "seeds", "steps", "plan")
-FOLLOWS_FROM = {  # settings of a run that a study says in other words
+FOLLOWS_FROM = {  # settings of a run that other keys of a study determine
     "agent": "the variant's preset",
     "env": "the scale's env and games",
     "seed": "the scale's seeds",
     "steps": "the scale's steps",
 }
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-REPORT = "report"  # the folder of a study's report, beside its variants
+REPORT = "report"  # the folder of a study's report, next to its variants
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Scale:
-    """How large a study is: where, how often, how long."""
+    """The size of a study: environment, games, seeds and steps."""
 
     name: str
     env: str  # with {game}
@@ -77,20 +77,20 @@ class Scale:
 
 @dataclass(frozen=True)
 class Study:
-    """What a file says."""
+    """The content of a study file."""
 
     name: str
     title: str
     figures: str
     written_for: str | None
-    headline: tuple[str, ...]  # variants that stand for their agents in a report
+    headline: tuple[str, ...]  # variants that represent their agents in a report
     variants: tuple[Variant, ...]
     scales: dict[str, Scale]
     plan: dict[str, Any] | None
 
 
 def load(name: str) -> Study:
-    """A built-in study by its name, or a file of one's own (it ends in .toml)."""
+    """A built-in study by name, or a user's file (ending in .toml)."""
     if name.endswith(".toml"):
         path = Path(name)
         try:
@@ -98,7 +98,7 @@ def load(name: str) -> Study:
         except OSError as error:
             raise UserError(f"cannot read {name}: {error.strerror}") from None
         except UnicodeDecodeError:
-            raise UserError(f"cannot read {name}: it is not text") from None
+            raise UserError(f"cannot read {name}: not a text file") from None
     if name not in BUILT_IN:
         raise UserError(
             f"unknown study {name}{nearest(name, BUILT_IN)} (or a file that ends in .toml)"
@@ -107,11 +107,11 @@ def load(name: str) -> Study:
 
 
 def parse(name: str, text: str) -> Study:
-    """The study that a file's text describes; a `UserError` names what does not belong."""
+    """Parse the text of a study file; raises `UserError` naming what is invalid."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{name}.toml is not TOML: {error}") from None
+        raise UserError(f"{name}.toml is not valid TOML: {error}") from None
     try:
         return _study(name, content)
     except UserError as error:
@@ -131,19 +131,21 @@ def _study(name: str, content: dict[str, Any]) -> Study:
     plan = _plan(content["plan"], "plan") if "plan" in content else None
     tables = take(content, "variants", dict, "", default={})
     if bool(tables) == (plan is not None):
-        raise UserError("a study has either [variants.NAME] tables or a [plan]")
+        raise UserError("a study must have either [variants.NAME] tables or a [plan] table")
     variants = [one for key, table in tables.items() for one in _variants(key, table)]
     twice = {one.name for one in variants if [v.name for v in variants].count(one.name) > 1}
     if twice:
-        raise UserError(f"two variants are called {min(twice)}")
+        raise UserError(f"duplicate variant {min(twice)}")
     headline = _headline(content.get("headline", []), variants)
     usual = tomllib.loads((DATA / "scales.toml").read_text())
     own = take(content, "scales", dict, "", default={})
     for key, table in own.items():
         if not isinstance(table, dict):
-            raise UserError(f"scales.{key} is no table: write [scales.{key}]")
+            raise UserError(f"scales.{key} must be a table: [scales.{key}]")
         if "plan" in table and plan is None:
-            raise UserError(f"scales.{key}.plan: this study has variants, and no [plan]")
+            raise UserError(
+                f"scales.{key}.plan: only for studies with a [plan] table, not with variants"
+            )
     scales = {
         key: _scale(key, merged(usual.get(key, {}), own.get(key, {})))
         for key in dict.fromkeys((*usual, *own))
@@ -157,10 +159,10 @@ def _require_suite(name: str) -> None:
 
 
 def _variants(name: str, table: Any) -> list[Variant]:
-    """One, or one for each point of its grid."""
+    """One variant, or one per point of its grid."""
     where = f"variants.{name}"
     if not isinstance(table, dict):
-        raise UserError(f"{where} is no table: write [{where}]")
+        raise UserError(f"{where} must be a table: [{where}]")
     _require_name(name, where)
     table = dict(table)
     preset = take(table, "preset", str, where)
@@ -186,7 +188,7 @@ def _variants(name: str, table: Any) -> list[Variant]:
 
 
 def _short(value: Any) -> str:
-    """A value within a variant's name, which is also a folder's: 0.05, 64x64."""
+    """A value in a variant's name, which is also its folder's name: 0.05, 64x64."""
     if isinstance(value, tuple):
         return "x".join(map(_short, value))
     return re.sub(r"[^A-Za-z0-9._-]+", "-", str(value).removesuffix(".0"))
@@ -194,17 +196,17 @@ def _short(value: Any) -> str:
 
 def _require_name(name: str, where: str) -> None:
     if not NAME.fullmatch(name):
-        raise UserError(f"{where} cannot name a folder: use letters, digits, - and _")
+        raise UserError(f"{where} is not a valid folder name: use letters, digits, - and _")
     if name == REPORT:
-        raise UserError(f"{where} cannot be: the report goes into a folder of this name")
+        raise UserError(f"invalid name {where}: reserved for the report's folder")
 
 
 def _headline(names: Any, variants: list[Variant]) -> tuple[str, ...]:
-    """Names of variants, no two of one preset: a report has room for one."""
+    """Names of variants, at most one per preset."""
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise UserError('headline must be a list of variants: ["dqn-pro"]')
     if names and not variants:
-        raise UserError("headline names variants: a study with a [plan] has none")
+        raise UserError("headline is only for studies with variants")
     presets_of = {variant.name: variant.preset for variant in variants}
     taken: dict[str, str] = {}
     for name in names:
@@ -222,7 +224,7 @@ def _scale(name: str, table: dict[str, Any]) -> Scale:
     _require_name(name, where)
     env = take(table, "env", str, where)
     if "{game}" not in env:
-        raise UserError(f'{where}: env = "{env}" must say where the game goes: "ALE/{{game}}-v5"')
+        raise UserError(f'{where}: env = "{env}" must contain {{game}}: "ALE/{{game}}-v5"')
     known = suite_of(env).games
     games = table.get("games")
     if games == "all" and known:
@@ -235,9 +237,9 @@ def _scale(name: str, table: dict[str, Any]) -> Scale:
             raise UserError(f"{where}: unknown game {game}{nearest(game, known)}")
     seeds = table.get("seeds")
     if not isinstance(seeds, list) or not seeds or not all(is_a(seed, int) for seed in seeds):
-        raise UserError(f"{where}: seeds must be a list of whole numbers")
+        raise UserError(f"{where}: seeds must be a list of integers")
     if len(set(games)) < len(games) or len(set(seeds)) < len(seeds):
-        raise UserError(f"{where}: a game or a seed is named twice")
+        raise UserError(f"{where}: duplicate game or seed")
     steps = take(table, "steps", int, where)
     rest = {key: value for key, value in table.items() if key not in SCALE_KEYS}
     settings = _settings(rest, where, SCALE_KEYS)
@@ -246,19 +248,19 @@ def _scale(name: str, table: dict[str, Any]) -> Scale:
 
 
 def _is_known(env: str) -> bool:
-    """Is it another game of the suite? Its list may be shorter (of Atari it is the paper's 55)."""
+    """Whether the environment exists: a suite's list may be incomplete (Atari: the paper's 55)."""
     from proxrl.envs.make import is_known
 
     return is_known(env)
 
 
 def _settings(table: dict[str, Any], where: str, beside: tuple[str, ...]) -> dict[str, Any]:
-    """Dotted settings, each known and of its type."""
+    """Dotted settings, with names and types checked."""
     settings = dotted(table)
     for path in settings:
         if path in FOLLOWS_FROM:
             raise UserError(
-                f"{where}: {path} cannot be said here: it follows from {FOLLOWS_FROM[path]}"
+                f"{where}: {path} cannot be set here: it is given by {FOLLOWS_FROM[path]}"
             )
     try:
         return {path: check_setting(path, value, beside) for path, value in settings.items()}
@@ -270,7 +272,7 @@ def _plan(table: Any, where: str) -> dict[str, Any]:
     from proxrl.planning.command import PlanOptions
 
     if not isinstance(table, dict):
-        raise UserError(f"{where} is no table: write [{where}]")
+        raise UserError(f"{where} must be a table: [{where}]")
     hints = get_type_hints(PlanOptions)
     known = [name for name in hints if name not in ("out", "theory", "mdps")]
     only_keys(table, known, where)

@@ -1,4 +1,4 @@
-"""`proxrl demo`: the study `demo`, with a game, a length and a seed of one's own."""
+"""`proxrl demo`: the study `demo`, with options for game, steps and seed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ MIN_STEPS = 4_000  # warm-up and a few syncs
 
 
 def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
-    """Train both, report, and say what it does not show."""
+    """Train both agents, make the report, and print its limits."""
     if steps < MIN_STEPS:
         raise UserError(f"invalid --steps {steps}: the demo needs at least {MIN_STEPS:,}")
     study = load("demo")
@@ -22,6 +22,6 @@ def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     scale = replace(scale, seeds=(seed,), steps=steps, settings=settings)
     run_study(StudyOptions(study=study.name, folder=folder), study, scale)
     print(
-        "One seed at a small budget: returns may differ either way; where agents separate, they "
-        "usually do so later.\nLonger: proxrl train dqn-pro --env MinAtar/Asterix-v1"
+        "One seed and a small budget: either agent may score higher; differences usually appear "
+        "later.\nTrain longer: proxrl train dqn-pro --env MinAtar/Asterix-v1"
     )

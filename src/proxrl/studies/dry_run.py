@@ -1,4 +1,4 @@
-"""`--dry-run`: the runs of a study and what they will need."""
+"""`--dry-run`: the runs of a study and the resources they need."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ def print_dry_run(
     executor: str,
     jobs_at_once: int | None,
 ) -> None:
-    """Every run, variants with their settings and needs, then the whole."""
+    """Print every run, every variant with its settings and resources, then the total."""
     jobs = list(board.entries)
     copies = adoptable(jobs, folder)
     for job in copies:
@@ -37,7 +37,7 @@ def print_dry_run(
     try:
         at_once, problem = _at_once(jobs, needs, executor, jobs_at_once), None
     except UserError as error:
-        at_once, problem = 1, error  # still of use on another machine
+        at_once, problem = 1, error  # still useful for another machine
     known = estimate(board, needs, at_once)
     for entry in board.entries.values():
         status = f"same as {copies[entry.job]}" if entry.job in copies else _status(entry)
@@ -52,7 +52,7 @@ def print_dry_run(
 def _at_once(
     jobs: list[Job], needs: dict[str, Requirements], executor: str, asked: int | None
 ) -> int:
-    """Here, or, where that is not known, on a cluster: one, unless told how many."""
+    """Runs at a time on this machine; on a cluster, --jobs or one."""
     if executor == "ray":
         return min(asked or 1, len(jobs))
     return runs_at_once(jobs, needs, available_cores(), asked)
@@ -65,7 +65,7 @@ def _status(entry: Entry) -> str:
 
 def _table(study: Study, scale: Scale, board: Board, known: StudyEstimate) -> Table:
     table = Table(title=f"{study.name} at scale {scale.name}: {study.title}")
-    for column in ("variant", "preset", "its own settings"):
+    for column in ("variant", "preset", "settings"):
         table.add_column(column)
     for column in ("runs", "memory", "disk, peak", "disk, end", "steps/s", "time"):
         table.add_column(column, justify="right")
@@ -87,7 +87,7 @@ def _table(study: Study, scale: Scale, board: Board, known: StudyEstimate) -> Ta
 
 
 def _own_settings(job: Job, scale: Scale) -> str:
-    """Where the variant differs from its preset, besides what the whole scale has."""
+    """Settings that differ from the preset, without those of the scale."""
     preset = flatten(presets.make(job.config.agent, job.config.env))
     return ", ".join(
         f"{path} = {_shown(value)}"
@@ -103,7 +103,7 @@ def _words(
     started = sum(1 for entry in board.of("waiting") if entry.step)
     counts = {
         "finished": board.counts()["finished"] - copies,
-        "to be copied from the study beside it": copies,
+        "to be copied from other studies": copies,
         "started": started,
     }
     statuses = [f"{number} {status}" for status, number in counts.items() if number]
@@ -111,11 +111,11 @@ def _words(
     seeds = list(dict.fromkeys(job.seed for job in jobs))
     measured = {pace.measured for pace in known.paces.values()}
     how = {
-        (True,): "at the speed of this study's own runs",
-        (False,): "calibrated here with a few updates and steps each, evaluations not counted",
-        (False, True): "at the speed of own runs where there are any; else calibrated",
+        (True,): "at the speed of this study's runs so far",
+        (False,): "calibrated with a few updates and steps each, without evaluations",
+        (False, True): "at the speed of this study's runs so far, or calibrated",
     }[tuple(sorted(measured))]
-    beside = "; --jobs N says it for N at a time on the cluster" if executor == "ray" else ""
+    beside = "; use --jobs N for N at a time on the cluster" if executor == "ray" else ""
     about = [
         f"{_counted(len(jobs), 'run')}{' (' + ', '.join(statuses) + ')' if statuses else ''}: "
         f"{_counted(len(board.variants), 'variant')} x {_counted(len(games), 'game')} x "
@@ -124,12 +124,12 @@ def _words(
         f"games: {', '.join(games)}; seeds: {', '.join(map(str, seeds))}",
     ]
     if not board.of("waiting"):
-        return [*about, "nothing is left to run"]
+        return [*about, "nothing left to run"]
     return [
         *about,
         f"memory: {gigabytes(known.memory)} for {known.at_once} at a time",
-        f"disk: {gigabytes(known.peak_disk)} at the peak, {gigabytes(known.final_disk)} in the end",
-        f"time: about {duration(known.seconds)} for what is left, {known.at_once} at a time "
+        f"disk: {gigabytes(known.peak_disk)} at the peak, {gigabytes(known.final_disk)} at the end",
+        f"time: about {duration(known.seconds)} remaining, {known.at_once} at a time "
         f"({how}{beside})",
     ]
 

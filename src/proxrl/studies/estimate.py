@@ -1,4 +1,4 @@
-"""What a study will need: memory, disk at the peak and at the end, time, and how that is known."""
+"""Estimates the memory, disk (at the peak and at the end) and time of a study."""
 
 import shutil
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from proxrl.training.resources import Requirements, available_memory, existing
 
 
 class Pace(NamedTuple):
-    """How fast a variant's runs are."""
+    """The speed of a variant's runs."""
 
     steps_per_second: float
-    measured: bool  # by runs of this study, evaluations included; else calibrated without them
+    measured: bool  # on runs of this study, with evaluations; else calibrated, without
 
 
 class StudyEstimate(NamedTuple):
-    """Of a whole study, from where it stands now."""
+    """The resources of a study, from its current state."""
 
     per_run: dict[str, Requirements]  # by variant
     paces: dict[str, Pace]
-    at_once: int  # runs side by side
+    at_once: int  # runs at a time
     memory: int
     peak_disk: int
     final_disk: int
@@ -37,7 +37,7 @@ class StudyEstimate(NamedTuple):
 
 
 def needs_of(jobs: Sequence[Job], calibrate: bool) -> dict[str, Requirements]:
-    """By variant, the most that one of its games needs; the time is that of the first."""
+    """Requirements by variant: those of its largest game; the time is that of its first game."""
     wanted: dict[tuple[RunConfig, str], tuple[RunConfig, bool]] = {}
     timed: set[RunConfig] = set()
     for job in jobs:
@@ -56,7 +56,7 @@ def needs_of(jobs: Sequence[Job], calibrate: bool) -> dict[str, Requirements]:
 
 
 def _kind(config: RunConfig) -> tuple[RunConfig, str]:
-    """The same for runs that need the same: settings that cost something, and what is observed."""
+    """A key of runs with the same requirements: settings that affect cost, and the observation."""
     suite = suite_of(config.env)
     return _by_cost(config), suite.name if suite.same_observation else config.env
 
@@ -74,7 +74,7 @@ def _larger(one: Requirements, other: Requirements | None) -> Requirements:
 
 
 def _by_cost(config: RunConfig) -> RunConfig:
-    """The same for runs that differ only in numbers that cost nothing."""
+    """The config without settings that do not affect cost."""
     free = ("proximal.c", "proximal.pull_per_sync", "target.period", "target.tau")
     rates = ("learner.learning_rate", "learner.annealed_rate")
     usual = flatten(RunConfig(agent="", env=""))
@@ -85,7 +85,7 @@ def _by_cost(config: RunConfig) -> RunConfig:
 def runs_at_once(
     jobs: Sequence[Job], needs: dict[str, Requirements], cores: int, asked: int | None
 ) -> int:
-    """As many as have cores and memory here; a `UserError` if not even one fits."""
+    """How many runs fit in cores and memory; raises `UserError` if not even one fits."""
     threads = max(job.config.threads or cores for job in jobs)
     by_cores = max(1, cores // threads)
     largest = max(one.memory for one in needs.values())
@@ -99,7 +99,7 @@ def runs_at_once(
 
 
 def estimate(board: Board, needs: dict[str, Requirements], at_once: int) -> StudyEstimate:
-    """Of what is left; `needs` with calibrated times."""
+    """Estimate the remaining runs; `needs` must have calibrated times."""
     paces = {variant: _pace(board, variant, needs[variant]) for variant in needs}
     left = board.of("waiting", "running", "failed")
     seconds = [
@@ -121,12 +121,12 @@ def estimate(board: Board, needs: dict[str, Requirements], at_once: int) -> Stud
 
 
 def require_disk(board: Board, needs: dict[str, Requirements], at_once: int, folder: Path) -> None:
-    """A `UserError` if what is still to be written does not fit."""
+    """Raise a `UserError` if the remaining runs do not fit on the disk."""
     left = board.of("waiting")
     replays = [
         needs[one.job.variant].disk - needs[one.job.variant].final_disk
         for one in left
-        if not RunFolder(one.job.folder).replay.exists()  # else it has its room already
+        if not RunFolder(one.job.folder).replay.exists()  # else it is already allocated
     ]
     needed = sum(needs[one.job.variant].final_disk for one in left)
     needed += sum(sorted(replays, reverse=True)[:at_once])
@@ -135,7 +135,8 @@ def require_disk(board: Board, needs: dict[str, Requirements], at_once: int, fol
     if needed > free:
         raise UserError(
             f"not enough disk: the study needs {gigabytes(needed)} more at its peak, "
-            f"{gigabytes(free)} are free in {there}; --games, --seeds and --only narrow it"
+            f"{gigabytes(free)} are free in {there}; select fewer runs with --games, --seeds "
+            "or --only"
         )
 
 

@@ -1,5 +1,5 @@
-"""From a study and a scale to its runs, as data. No files are touched, and no environment is made
-unless its settings depend on what it observes (suite `any`)."""
+"""Expands a study at a scale into its runs, as data. Touches no files, and creates environments
+only if their settings depend on the observation (suite `any`)."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """dqn-pro/Breakout/seed0, the folder's name below the study's."""
+        """dqn-pro/Breakout/seed0, the path below the study's folder."""
         return _name(self.variant, self.game, self.seed)
 
 
@@ -47,9 +47,9 @@ def expand(
     seeds: Sequence[int] = (),
     only: Sequence[str] = (),
 ) -> list[Job]:
-    """Every run, seed by seed, so that the first results show all variants and games.
+    """All runs, ordered by seed, so that the first results cover all variants and games.
 
-    `games`, `seeds` and `only` (variants) narrow it; empty: all that the scale has.
+    `games`, `seeds` and `only` (variants) select some of them; empty selects all.
     """
     where = f"{study.name} at scale {scale.name}"
     variants = {variant.name: variant for variant in study.variants}
@@ -72,9 +72,7 @@ def _job(study: Study, scale: Scale, variant: Variant, game: str, seed: int, fol
     try:
         config = validated(config)
     except UserError as error:
-        carried = (
-            "" if settings == variant.settings else f" (carried over from {study.written_for})"
-        )
+        carried = "" if settings == variant.settings else f" (converted from {study.written_for})"
         raise UserError(f"{study.name}, {variant.name} on {game}: {error}{carried}") from None
     return Job(variant.name, game, seed, config, folder / _name(variant.name, game, seed))
 

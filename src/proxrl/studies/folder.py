@@ -1,4 +1,4 @@
-"""A study's folder: which study it is of, one driver at a time, and its small files for others."""
+"""A study's folder: which study it belongs to, the driver's lock, and the export."""
 
 import contextlib
 import fcntl
@@ -18,7 +18,7 @@ LOCK = ".study-lock"
 
 
 def require_same_study(folder: Path, study: Study, scale: Scale) -> None:
-    """A `UserError` if the folder is another study's, or another scale's."""
+    """Raise a `UserError` if the folder belongs to another study or scale."""
     try:
         there = load_about(folder)
     except FileNotFoundError:
@@ -33,14 +33,14 @@ def require_same_study(folder: Path, study: Study, scale: Scale) -> None:
         raise UserError(f"{folder / STUDY} is damaged: choose another --folder")
     if (there.study, there.scale) != (study.name, scale.name):
         raise UserError(
-            f"{folder} holds the study {there.study} at scale {there.scale}: "
+            f"{folder} belongs to the study {there.study} at scale {there.scale}: "
             "choose another --folder"
         )
 
 
 @contextlib.contextmanager
 def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
-    """The folder, made and marked, with no other driver in it."""
+    """Create and lock the folder, and write study.json."""
     about = About(study.title, study.figures, study.headline, study.name, scale.name, __version__)
     is_new = not folder.exists()
     try:
@@ -61,7 +61,7 @@ def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
             raise _cannot_write(folder, error) from None
         try:
             yield
-        except UserError:  # refused before anything ran: leave nothing behind
+        except UserError:  # rejected before anything ran: leave nothing behind
             if is_new and set(os.listdir(folder)) <= {STUDY, LOCK}:
                 shutil.rmtree(folder)
             raise
@@ -72,15 +72,15 @@ def _cannot_write(folder: Path, error: OSError) -> UserError:
 
 
 def require_exportable(out: Path) -> None:
-    """A `UserError` now, and not after days of training."""
+    """Raise a `UserError` before days of training, not after."""
     above = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not (above.is_dir() and os.access(above, os.W_OK)):
         raise UserError(f"cannot export to {out}: {above} is not a writable directory")
 
 
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
-    """Copy what a report reads, study.json and config and metrics of every run that was started;
-    the number of runs."""
+    """Copy the input of a report: study.json, and config and metrics of every run that was started.
+    Returns the number of runs."""
     begun = [job for job in jobs if (job.folder / METRICS).exists()]
     for job in begun:
         small = [job.folder / name for name in REPORTED]
@@ -91,7 +91,7 @@ def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
 
 
 def export_files(files: Sequence[Path], out: Path) -> None:
-    """Copies, or a `UserError`."""
+    """Copy files; raises `UserError` on failure."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         for file in files:

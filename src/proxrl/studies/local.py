@@ -1,4 +1,4 @@
-"""Runs on this machine, each a process of its own, as many at a time as it carries."""
+"""Runs on this machine, each in its own process, as many at a time as fit."""
 
 import time
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ LOOK_SECONDS = 0.5
 
 
 class Local:
-    """An executor: a run's threads each have a core; `max_jobs` runs at most."""
+    """An executor: one core per thread of a run; at most `max_jobs` runs at a time."""
 
     def __init__(self, cores: int, max_jobs: int) -> None:
         self._cores, self.at_once = cores, max_jobs
@@ -37,8 +37,8 @@ class Local:
         return over
 
     def stop(self) -> None:
-        """By SIGTERM, answered by a checkpoint; a second interrupt kills, and loses what was done
-        since the last one."""
+        """Send SIGTERM, upon which runs save a checkpoint; a second interrupt kills them, losing
+        what they did since the last checkpoint."""
         try:
             for process in self._processes.values():
                 process.terminate()

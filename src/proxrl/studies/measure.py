@@ -1,7 +1,7 @@
-"""What runs need, found out in a process of its own: `python -m proxrl.studies.measure`.
+"""Measures the resources of runs in a separate process: `python -m proxrl.studies.measure`.
 
-Counting weights takes a network, and timing updates takes torch; the process that drives a study
-imports neither. Configs come as JSON on standard input, the answer is the last line of output.
+Counting weights and timing updates need torch, which the driver of a study does not import. Configs
+are read as JSON from standard input; the result is the last line of output.
 """
 
 import json
@@ -17,7 +17,7 @@ from proxrl.training.resources import Requirements, available_cores
 
 
 def measure(wanted: Sequence[tuple[RunConfig, bool]]) -> list[Requirements]:
-    """The requirements of each config, timed where asked for; a `UserError` if one cannot run."""
+    """The requirements of each config, timed if requested; raises `UserError` if one cannot run."""
     if not wanted:
         return []
     question = [{"config": to_json(config), "timed": timed} for config, timed in wanted]
@@ -30,7 +30,7 @@ def measure(wanted: Sequence[tuple[RunConfig, bool]]) -> list[Requirements]:
     )
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise RunFailed(f"cannot measure what the runs need: {last}")
+        raise RunFailed(f"cannot measure the requirements of the runs: {last}")
     answer = json.loads(done.stdout.strip().splitlines()[-1])
     if "error" in answer:
         raise UserError(answer["error"])

@@ -1,4 +1,4 @@
-"""Starting a run's process (worker.py), and what its exit code means (no torch)."""
+"""Starts a run's process (worker.py) and interprets its exit code (no torch)."""
 
 import json
 import os
@@ -27,9 +27,9 @@ EXIT_CODE = "exit code"
 def start(
     config: RunConfig, folder: Path, how: str, home: str | None = None
 ) -> "subprocess.Popen[bytes]":
-    """A process of its own session, so that a terminal's Ctrl-C is passed on by us alone.
+    """Start a process in its own session, so that only we forward Ctrl-C to it.
 
-    `home`: folder to run in, where the user's own modules are found.
+    `home`: working directory, where the user's own modules are found.
     """
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, config.threads))}
@@ -48,7 +48,7 @@ def start(
         process.stdin.write(json.dumps(to_json(config)).encode())
         process.stdin.close()
     except BrokenPipeError:
-        pass  # it died at once: its exit code and log say why
+        pass  # it died at once: see its exit code and log
     return process
 
 

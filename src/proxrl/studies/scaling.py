@@ -1,8 +1,8 @@
-"""Settings written for one suite, carried over to another with the ratios kept.
+"""Converts settings written for one suite to another, keeping their ratios to the preset.
 
-The paper has one suite only. In another a preset has its own target period and learning rate; what
-a study varies is carried over so that it means the same *relative to the preset* (suite `a` to
-suite `b`, U updates per sync, alpha the learning rate):
+The paper has only one suite. In another suite, a preset has its own target period and learning
+rate; settings that a study varies are converted so that they mean the same *relative to the preset*
+(suite `a` to suite `b`, U updates per sync, alpha the learning rate):
 
     target.period            x period_b / period_a, to whole updates   same share of the default
     target.tau               x U_a / U_b                               tau U is kept
@@ -10,7 +10,7 @@ suite `b`, U updates per sync, alpha the learning rate):
     learner.learning_rate,
     learner.annealed_rate    x alpha_b / alpha_a                       same share of alpha
 
-c is carried over for the pull alone: in value space it weighs the loss and has no such ratio, and
+c is converted for the pull only: in value space it weights the loss and has no such ratio, and
 inside the gradient Adam rescales it.
 """
 
@@ -22,7 +22,7 @@ from proxrl.suites import presets, suite_named, suite_of
 def carried_over(
     settings: dict[str, Any], agent: str, written_for: str, env: str
 ) -> dict[str, Any]:
-    """`settings` of a preset, written for one suite, as the suite of `env` needs them."""
+    """`settings` of a preset, converted from the suite `written_for` to that of `env`."""
     if suite_of(env).name == written_for:
         return settings
     there = presets.make(agent, suite_named(written_for).base.env)
@@ -48,5 +48,5 @@ def carried_over(
 
 
 def _plain(number: float) -> float:
-    """Without the noise of the last bits, so that 0.2 x 0.3125 is the preset's own 0.0625."""
+    """Remove rounding errors, so that 0.2 x 0.3125 equals the preset's 0.0625."""
     return float(f"{number:.12g}")

@@ -1,4 +1,4 @@
-"""Settings as TOML writes them: nested tables to dotted names, names and types checked."""
+"""Settings from TOML: nested tables become dotted names; names and types are checked."""
 
 from typing import Any
 
@@ -19,9 +19,9 @@ def dotted(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def check_setting(path: str, value: Any, beside: tuple[str, ...] = ()) -> Any:
-    """The value as a `RunConfig` holds it; a `UserError` if there is no such setting or type.
+    """Convert a value for `RunConfig`; raises `UserError` for an unknown setting or wrong type.
 
-    `beside`: other keys that may stand at this place, for the suggestion.
+    `beside`: other keys that are allowed here, for the suggestion.
     """
     kind = kind_of(path)
     if kind is None:

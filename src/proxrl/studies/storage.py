@@ -1,9 +1,8 @@
-"""The storage that a cluster's runs share, checked before anything is trusted to it.
+"""Checks the shared storage of a cluster before anything is written to it.
 
 Every node must see the study's folder under the same path, see what the driver has just written,
-rename atomically onto a name that exists, and be kept out by a `flock` that another node holds.
-NFS version 4, Lustre (mounted with -o flock), CephFS and GPFS do; object stores mounted as folders
-do not.
+rename atomically onto an existing name, and respect a `flock` that another node holds. NFS version
+4, Lustre (mounted with -o flock), CephFS and GPFS do; object stores mounted as folders do not.
 """
 
 import contextlib
@@ -17,7 +16,7 @@ from typing import NamedTuple
 
 
 class StorageProbe(NamedTuple):
-    """What the driver has put into the folder for a node to find."""
+    """The files that the driver writes for a node to find."""
 
     folder: str
     token: str
@@ -32,7 +31,7 @@ class StorageProbe(NamedTuple):
 
 @contextlib.contextmanager
 def probing(folder: Path) -> Iterator[StorageProbe]:
-    """A file with a token, locked by this process; everything is gone afterwards."""
+    """Write a file with a token and lock it; all probe files are removed afterwards."""
     probe = StorageProbe(str(folder), uuid.uuid4().hex)
     try:
         with open(probe.locked, "w") as file:
@@ -47,7 +46,7 @@ def probing(folder: Path) -> Iterator[StorageProbe]:
 
 
 def check_storage(probe: StorageProbe, node: str) -> str | None:
-    """What is wrong with the folder as this node sees it; None: nothing."""
+    """The problem with the folder on this node; None if there is none."""
     where = f"{probe.folder} on {socket.gethostname()}"
     try:
         with open(probe.locked) as file:
@@ -61,11 +60,11 @@ def check_storage(probe: StorageProbe, node: str) -> str | None:
                 return f"{where} does not honour flock between processes: mount it with locks"
         answer = probe.answer(node)
         unfinished = Path(f"{answer}.writing")
-        for text in ("first", probe.token):  # twice: the second rename is onto a name that exists
+        for text in ("first", probe.token):  # twice: the second rename is onto an existing name
             unfinished.write_text(text)
             os.replace(unfinished, answer)
         if answer.read_text() != probe.token:
-            return f"{where} does not rename onto a name that exists"
+            return f"{where} does not rename onto an existing name"
     except FileNotFoundError:
         return f"{where} is not the driver's folder: it must be on storage that all nodes share"
     except OSError as error:
@@ -74,7 +73,7 @@ def check_storage(probe: StorageProbe, node: str) -> str | None:
 
 
 def answered(probe: StorageProbe, node: str) -> bool:
-    """Does the driver see what a node wrote?"""
+    """Whether the driver sees what a node wrote."""
     try:
         return probe.answer(node).read_text() == probe.token
     except OSError:

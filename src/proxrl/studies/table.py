@@ -1,4 +1,4 @@
-"""What a person sees of a study: a live table in a terminal, a line per event elsewhere."""
+"""Progress of a study: a live table in a terminal, one line per event elsewhere."""
 
 import time
 from types import TracebackType
@@ -20,7 +20,7 @@ STYLES = {"waiting": "dim", "running": "cyan", "finished": "green", "failed": "b
 
 
 class Show:
-    """Watches `conduct`."""
+    """The `watch` callback of `conduct`."""
 
     def __init__(self, title: str, console: Console | None = None) -> None:
         self._title = title

@@ -1,16 +1,15 @@
-"""One run of a study, as a process of its own: `python -m proxrl.studies.worker FOLDER PARENT HOW`.
+"""The process of one run of a study: `python -m proxrl.studies.worker FOLDER PARENT HOW`.
 
-Every executor starts runs this way, so that they have the same bits and the same isolation
-everywhere. The config comes as JSON on standard input. What the run says goes to its log.txt, how
-far it is to its progress.json, how it ended to the exit code:
+Every executor starts runs this way, so that they are bit-identical and equally isolated everywhere.
+The config is read as JSON from standard input. Output goes to log.txt, progress to progress.json,
+and the exit code is the outcome:
 
-    0    finished                              75   no disk or memory just now: try again later
+    0    finished                              75   not enough disk or memory now: retry later
     1    failed, and would fail again          143  stopped after a checkpoint
-    2    a mistake in what was asked for       70, or a signal: crashed, try again
+    2    invalid settings                      70, or a signal: crashed, retry
 
-HOW is `wait` (a process that still trains here is about to end by itself) or `take-over` (it may be
-on another machine and out of reach). When the parent process dies, the run makes a checkpoint and
-stops.
+HOW is `wait` (a process that still trains here will exit soon) or `take-over` (it may be on another
+machine and unreachable). When the parent process dies, the run saves a checkpoint and stops.
 """
 
 import faulthandler
@@ -33,14 +32,14 @@ from proxrl.training.resources import NotEnough
 from proxrl.training.run import Stopped, resolved, resume, train
 
 BEAT_SECONDS = 1.0
-WAIT_SECONDS = 60.0  # for an orphan to notice that it is one, and to make its checkpoint
+WAIT_SECONDS = 60.0  # for an orphaned run to notice and to save its checkpoint
 TAKE_OVER_SECONDS = 30 * 60.0  # for a process elsewhere to reach its next checkpoint
 
 How = Literal["wait", "take-over"]
 
 
-def carry_out(config: RunConfig, folder: Path, how: How) -> int:
-    """Train, or continue; the exit code."""
+def run_job(config: RunConfig, folder: Path, how: How) -> int:
+    """Train or resume; returns the exit code."""
     display = Reporter(RunFolder(folder))
     try:
         _train_or_resume(config, folder, display, how)
@@ -64,7 +63,7 @@ def _train_or_resume(config: RunConfig, folder: Path, display: "Reporter", how: 
     place = RunFolder(folder)
     place.make()
     if place.is_locked():
-        display.say("another process trains here: waiting for it to stop")
+        display.say("another process is training here: waiting for it to stop")
         if how == "take-over":
             place.take_over(TAKE_OVER_SECONDS)
         else:
@@ -75,13 +74,13 @@ def _train_or_resume(config: RunConfig, folder: Path, display: "Reporter", how: 
         return
     other = differences(place.config(), resolved(config))
     if other:
-        raise UserError(f"{folder} holds another run: it differs in {', '.join(other)}")
+        raise UserError(f"{folder} has another run: {', '.join(other)} differ")
     display.say(f"continued from step {place.newest_step() or 0:,}")
     resume(folder, display=display)
 
 
 class Reporter:
-    """A display that writes lines to the log and the progress to progress.json."""
+    """A display that writes lines to the log and progress to progress.json."""
 
     def __init__(self, place: RunFolder) -> None:
         self._place, self._next_beat = place, 0.0
@@ -105,7 +104,7 @@ class Reporter:
 
 
 def _stop_without(parent: int) -> None:
-    """SIGTERM, answered by a checkpoint, once the parent process is gone."""
+    """Send ourselves SIGTERM, which saves a checkpoint, once the parent process is gone."""
     while os.getppid() == parent:
         time.sleep(BEAT_SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -113,11 +112,11 @@ def _stop_without(parent: int) -> None:
 
 def main() -> None:
     folder, parent, how = sys.argv[1:]
-    faulthandler.enable()  # a crash below Python leaves its place in the log
+    faulthandler.enable()  # log the stack if the interpreter crashes
     threading.Thread(target=_stop_without, args=(int(parent),), daemon=True).start()
     config = from_json(json.load(sys.stdin))
     assert how in ("wait", "take-over"), how
-    sys.exit(carry_out(config, Path(folder), "wait" if how == "wait" else "take-over"))
+    sys.exit(run_job(config, Path(folder), "wait" if how == "wait" else "take-over"))
 
 
 if __name__ == "__main__":

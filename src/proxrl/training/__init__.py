@@ -1,1 +1,1 @@
-"""Runs: how they go (loop), what they leave (checkpoint, metrics)."""
+"""Training: the loop, evaluations, checkpoints and metrics of a run."""

@@ -1,4 +1,4 @@
-"""A trained agent, for use: `Agent.load(folder)`, `predict`, `evaluate`."""
+"""A trained agent: `Agent.load(folder)`, `predict`, `evaluate`."""
 
 import os
 import sys
@@ -22,16 +22,16 @@ from proxrl.types import Array
 
 
 class Agent:
-    """The online network of a run and how to use it."""
+    """The online network of a run, ready to act."""
 
     def __init__(
         self, network: nn.Module, config: RunConfig, environments: list[Environment], step: int
     ) -> None:
         self.network = network.requires_grad_(False)
         self.config = config
-        self.step = step  # agent steps it was trained for
-        self.environment = environments[0]  # under the protocol of scores
-        self._environments = environments  # that score side by side
+        self.step = step  # agent steps of training
+        self.environment = environments[0]  # with the evaluation protocol
+        self._environments = environments  # for evaluating episodes side by side
         self.device = next(network.parameters()).device
         self._generator = np.random.default_rng(config.seed)
 
@@ -39,7 +39,7 @@ class Agent:
     def load(
         cls, folder: str | os.PathLike[str], device: str = "auto", pictures: bool = False
     ) -> "Agent":
-        """The agent of a run folder's newest checkpoint; `pictures` if it will be filmed."""
+        """Load the newest checkpoint of a run folder; `pictures`: enable rendering."""
         place = RunFolder(folder)
         config = place.config()
         state = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
@@ -60,12 +60,12 @@ class Agent:
     def predict(self, observation: Any, deterministic: bool = True) -> tuple[Any, None]:
         """(action, None) as in Stable-Baselines3, for one observation or a batch of them.
 
-        An observation is what the environment itself gives, the action what it takes; a batch is
-        an array with one dimension more, or a list of observations that are no arrays. With a stack
-        (Atari) an observation is [stack, *frame].
+        Observations and actions are those of the environment itself; a batch is an array with one
+        more dimension, or a list if observations are not arrays. With frame stacking (Atari) an
+        observation is [stack, *frame].
 
-        Not deterministic means as in training: epsilon-greedy with the run's final epsilon, and
-        with new noise where layers are noisy.
+        If not deterministic, act as in training: epsilon-greedy with the run's final epsilon, and
+        new noise in noisy layers.
         """
         states, is_batch = self._states(observation)
         noisy = noisy_layers(self.network)
@@ -91,7 +91,7 @@ class Agent:
         watch: Callable[[Array], None] | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Evaluation:
-        """Undiscounted, unclipped returns with the protocol they were obtained by."""
+        """Undiscounted, unclipped returns with their protocol."""
         silence(noisy_layers(self.network))
         count = side_by_side(self.config, episodes) if watch is None else 1
         while len(self._environments) < count:
@@ -109,7 +109,7 @@ class Agent:
         )
 
     def _states(self, observation: Any) -> tuple[Array, bool]:
-        """States for the network, [batch, stack, *shape], and whether a batch was asked for."""
+        """States for the network, [batch, stack, *shape], and whether the input is a batch."""
         spec, encode = self.environment.observation, self.environment.encode
         one = self.environment.raw_shape if spec.stack == 1 else spec.state_shape
         if one is None:

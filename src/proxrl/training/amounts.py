@@ -1,4 +1,4 @@
-"""Bytes and seconds as a person reads them."""
+"""Human-readable bytes and seconds."""
 
 
 def gigabytes(number: float) -> str:

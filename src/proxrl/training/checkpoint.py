@@ -1,7 +1,7 @@
-"""Checkpoints in the background: training pauses only while its parts copy their state in memory.
+"""Checkpoints in the background: training pauses only while the state is copied in memory.
 
-A thread then syncs the replay log and the metrics, and writes (runs/checkpoint.py). The next
-checkpoint waits for it, so that at most one is in flight; the newest two are kept.
+A thread then syncs the replay log and the metrics and writes the file (runs/checkpoint.py). The
+next checkpoint waits for it, so that at most one is being written; the newest two are kept.
 """
 
 import threading
@@ -15,8 +15,7 @@ from proxrl.types import State
 class Checkpointer:
     """Writes checkpoints into a folder in the background, one at a time.
 
-    `require_right` raises when this process has lost the right to write there: then nothing is
-    written.
+    `require_right` raises if this process may no longer write there; then nothing is written.
     """
 
     def __init__(
@@ -31,11 +30,11 @@ class Checkpointer:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob("*.writing"):  # of a process that was killed
+        for left in folder.glob("*.writing"):  # left by a killed process
             left.unlink()
 
     def save(self, step: int, state: State, first: Callable[[], None]) -> None:
-        """Start writing; call `wait` before. `first` runs before the file appears."""
+        """Start writing, after `wait`; `first` is called before the file is written."""
         assert self._thread is None, "wait for the previous checkpoint"
 
         def work() -> None:
@@ -45,21 +44,21 @@ class Checkpointer:
                 path = checkpoint.checkpoint_path(self._folder, step)
                 checkpoint.write(path, state, before_rename=self._require_right)
                 self._remove_old()
-            except BaseException as error:  # handed to the training thread
+            except BaseException as error:  # re-raised in the training thread
                 self._error = error
 
         self._thread = threading.Thread(target=work, name=f"checkpoint-{step}")
         self._thread.start()
 
     def wait(self) -> None:
-        """Until nothing is in flight; raises what went wrong."""
+        """Wait for the checkpoint being written; raises its error, if any."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None
         self.check()
 
     def check(self) -> None:
-        """Raise what went wrong in the background, if anything did."""
+        """Raise the error of the background thread, if any."""
         if self._error is not None:
             error, self._error = self._error, None
             raise error

@@ -1,4 +1,4 @@
-"""The environments of a run. They differ in one point: scores never end on a lost life."""
+"""The environments of a run. Evaluation differs in one point: a lost life never ends an episode."""
 
 from dataclasses import replace
 
@@ -7,23 +7,23 @@ from proxrl.envs import Environment, make
 
 
 def training_environment(config: RunConfig) -> Environment:
-    """As the agent learns in it."""
+    """The environment to train in."""
     return make(config.env, config.protocol)
 
 
 def scoring_environment(config: RunConfig, pictures: bool = False) -> Environment:
-    """As the agent is scored in it; `pictures` if it will be rendered."""
+    """The environment to evaluate in; `pictures`: enable rendering."""
     return make(config.env, replace(config.protocol, life_loss_terminal=False), pictures)
 
 
 def scoring_environments(config: RunConfig) -> list[Environment]:
-    """As many as an evaluation of the run needs."""
+    """As many environments as an evaluation of the run needs."""
     return [scoring_environment(config) for _ in range(side_by_side(config))]
 
 
 def side_by_side(config: RunConfig, episodes: int | None = None) -> int:
-    """How many of an evaluation's episodes advance together; `episodes`: other than the config's
-    (`evaluation.min_steps` leaves open how many there will be)."""
+    """Number of episodes that an evaluation plays side by side; `episodes` overrides the config
+    (with `evaluation.min_steps`, their number is not known in advance)."""
     if episodes is None and config.evaluation.min_steps:
         return config.evaluation.environments
     return min(config.evaluation.environments, episodes or config.evaluation.episodes)

@@ -1,12 +1,12 @@
-"""Scores with their protocol.
+"""Evaluation: scores with their protocol.
 
-A return is undiscounted and unclipped, played in an environment of its own. An evaluation is a
-pure function of (weights, run seed, step): it draws from generators derived from them and leaves
-nothing behind in the training run.
+Returns are undiscounted and unclipped, from separate environments. An evaluation is a pure function
+of (weights, run seed, step): it draws from generators derived from them and does not affect the
+training run.
 
-The episodes advance side by side, one call of the network for all. The call always has a row for
-every environment, and episode i is always played in environment i mod `environments`: its bits
-depend neither on when the others end nor on what they see.
+Episodes are played side by side, with one batched forward pass for all. The batch always has a row
+for every environment, and episode i is always played in environment i mod `environments`, so that
+its result does not depend on the other episodes.
 """
 
 import itertools
@@ -26,11 +26,11 @@ from proxrl.types import Array
 
 
 class Interrupted(Exception):
-    """Asked to stop in the middle of an evaluation."""
+    """The evaluation was asked to stop."""
 
 
 class Evaluation(NamedTuple):
-    """Returns of an evaluation's episodes, and how they were obtained."""
+    """The returns of an evaluation's episodes, with their protocol."""
 
     returns: list[float]
     lengths: list[int]  # agent steps
@@ -48,7 +48,7 @@ class Evaluation(NamedTuple):
 def protocol(
     config: RunConfig, episodes: int, epsilon: float, min_steps: int = 0
 ) -> dict[str, Any]:
-    """Everything that a score depends on besides the agent; scores compare only if it agrees."""
+    """Everything that a score depends on besides the agent; comparable scores have the same."""
     rules = config.protocol
     return {
         "env": config.env,
@@ -77,11 +77,10 @@ def evaluate(
     stop: Callable[[], bool] = lambda: False,
     watch: Callable[[Array], None] | None = None,
 ) -> Evaluation:
-    """Play `episodes` episodes in environments that are all alike.
+    """Play `episodes` episodes in identical environments.
 
-    By default as many as the config says: `evaluation.episodes`, and further ones until all have
-    `evaluation.min_steps` agent steps together. `watch` is given a picture of each step in the
-    first environment.
+    By default `evaluation.episodes`, and further ones until they total `evaluation.min_steps` agent
+    steps. `watch` is called with a rendered image of each step in the first environment.
     """
     min_steps = config.evaluation.min_steps if episodes is None else 0
     episodes = config.evaluation.episodes if episodes is None else episodes
@@ -130,14 +129,14 @@ class _Result(NamedTuple):
 
 
 def _wanted(results: list[_Result], episodes: int, min_steps: int) -> list[_Result] | None:
-    """The first episodes by number that are as many and as long as asked for; None if there is one
-    to wait for."""
+    """The first episodes by number that satisfy `episodes` and `min_steps`; None if some are still
+    being played."""
     if len(results) < episodes:
         return None
     steps, wanted = 0, sorted(results)
     for number, result in enumerate(wanted, start=1):
         if result.number != number:
-            return None  # an earlier one is still played
+            return None  # an earlier one is still being played
         steps += result.length
         if number >= episodes and steps >= min_steps:
             return wanted[:number]
@@ -145,7 +144,7 @@ def _wanted(results: list[_Result], episodes: int, min_steps: int) -> list[_Resu
 
 
 class _Lane:
-    """One environment and the episodes that are played in it, one after the other."""
+    """One environment, which plays its episodes one after the other."""
 
     def __init__(
         self,
@@ -167,7 +166,7 @@ class _Lane:
         self._begin()
 
     def step(self, greedy: int) -> _Result | None:
-        """One step, by the greedy action or a random one; the result if it was the last one."""
+        """Take the greedy or a random action; returns the result if the episode ended."""
         if self._generator.random() < self._epsilon:
             greedy = int(self._generator.integers(self._episodes.environment.actions))
         now = self._episodes.step(greedy)
@@ -180,7 +179,7 @@ class _Lane:
         return result
 
     def _begin(self) -> None:
-        """The next episode, if there is one."""
+        """Start the next episode, if there is one."""
         number = next(self._numbers, None)
         self.playing = number is not None
         if number is not None:

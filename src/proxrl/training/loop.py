@@ -1,8 +1,8 @@
 """The training loop: the one place that knows environments, replay and learner.
 
 A run is a function of its config. Everything that its next step depends on is in `Trainer.parts`,
-each of which can be saved (`types.Saveable`), and in a few counters: killed at any moment and
-resumed, it is bit-identical to a run that was never killed.
+each of which can be saved (`types.Saveable`), and in a few counters: a run that is killed at any
+moment and resumed is bit-identical to one that was never killed.
 """
 
 import collections
@@ -29,8 +29,8 @@ from proxrl.training.returns import TrainingReturns
 from proxrl.training.streams import TRAINING_STREAM, generators_of
 from proxrl.types import End, Saveable, State, TimeStep
 
-READ_UPDATES = 256  # their reports are read together
-OF_THE_REPLAY = ("log", "replay", "proximal_replay")  # parts that are lost with its files
+READ_UPDATES = 256  # updates whose reported values are read together
+OF_THE_REPLAY = ("log", "replay", "proximal_replay")  # parts that need the replay's files
 
 
 class Trainer:
@@ -66,7 +66,7 @@ class Trainer:
         )
         self.generators = generators_of(config)
         self.log, self._log_start, with_replay = self._open_log(state)
-        self._log_states: list[State] = [{**NEW}]  # of the newest two durable checkpoints
+        self._log_states: list[State] = [{**NEW}]  # in the newest two durable checkpoints
         self.replay = sampler_of(config.replay)(
             self._make_gather(), self.generators["sampling"], config.replay
         )
@@ -102,9 +102,9 @@ class Trainer:
             self.load(state, with_replay)
 
     def _open_log(self, state: State | None) -> tuple[ReplayLog, int, bool]:
-        """The log, the step it was started at, and whether it is the checkpoint's own.
+        """The log, the step at which it was started, and whether it belongs to the checkpoint.
 
-        A log is named by the step it was started at, so that a checkpoint never opens another's.
+        A log is named after that step, so that a checkpoint never opens another one's log.
         """
         spec = self.episodes.environment.observation
         rings = (spec, self.config.replay.capacity, self.config.checkpoint.period_steps)
@@ -154,8 +154,8 @@ class Trainer:
             self._read_updates()
 
     def _read_updates(self) -> None:
-        """Read what the updates reported, and stop if a loss was not finite. It is read late and
-        many at a time, so that a device need not finish one update before the next begins."""
+        """Read the values that updates reported, and stop if a loss was not finite. Reading many at
+        a time avoids a device synchronisation after every update."""
         self.learner.require_finite(*self.interval.read_updates())
 
     @property
@@ -166,7 +166,7 @@ class Trainer:
 
     @property
     def is_warm(self) -> bool:
-        full = self.log.oldest > 0  # of very short episodes it may hold less than it should
+        full = self.log.oldest > 0  # with very short episodes, at fewer transitions than capacity
         return full or len(self.replay) >= self.config.replay.warmup_steps
 
     def _learning_reward(self, reward: float) -> float:
@@ -177,7 +177,7 @@ class Trainer:
         return End.TERMINATED if cut else end
 
     def _follow(self, now: TimeStep) -> None:
-        """Make the state that the next action is chosen in."""
+        """Update the state in which the next action is chosen."""
         if now.game_over:
             self._record_episode()
             self._begin(self.episodes.begin())
@@ -213,7 +213,7 @@ class Trainer:
         return self.evaluated_step < self.step and (at_interval or self.step >= self.config.steps)
 
     def evaluate(self, stop: Callable[[], bool] = lambda: False) -> None:
-        """Score the agent and write the interval's line."""
+        """Evaluate the agent and write the interval's line."""
         self._read_updates()
         silence(noisy_layers(self.learner.online))
         scored = evaluate(
@@ -263,7 +263,7 @@ class Trainer:
         }
 
     def load(self, state: State, with_replay: bool = True) -> None:
-        """Continue where `state` was taken; without the replay's files it is refilled."""
+        """Continue from `state`; without its files, the replay is refilled."""
         self.step = self.saved_step = state["step"]
         self.evaluated_step = state["evaluated_step"]
         self.episode_return = state["episode_return"]
@@ -275,7 +275,7 @@ class Trainer:
             self.say(f"{changed} changed since the checkpoint; results may not be bit-identical")
         if not with_replay:
             self.say(
-                "the replay was deleted (as a finished run does without checkpoint.keep_replay): "
+                "the replay was deleted (finished runs keep it only with checkpoint.keep_replay): "
                 "it is refilled before training resumes; not bit-identical"
             )
             self._begin(self.episodes.begin())
@@ -290,7 +290,7 @@ class Trainer:
             self._begin(self.episodes.begin())
 
     def save(self) -> None:
-        """Copy everything the next step depends on; the rest happens in the background."""
+        """Copy the state; it is written in the background."""
         self._read_updates()
         self.checkpointer.wait()
         self.log.protect(self._log_states[0])
@@ -298,7 +298,7 @@ class Trainer:
         self.checkpointer.save(self.step, state, first=self._sync_files)
         self.saved_step = self.step
         self._log_states = [*self._log_states, state["log"]][-2:]
-        if self.log.full:  # episodes of a step or two: do not wait for the next checkpoint
+        if self.log.full:  # very short episodes: free space before the next checkpoint
             self.checkpointer.wait()
             self.log.protect(self._log_states[0])
         if self.log.full:
@@ -309,12 +309,12 @@ class Trainer:
         self.logger.sync()
 
     def _relive(self) -> None:
-        """Bring the environment back by its journal, and compare with what the log remembers."""
+        """Restore the environment by replaying its actions, and compare with the log."""
         number, actions = self.episodes.number, self.episodes.actions
         recent: collections.deque[TimeStep] = collections.deque(maxlen=self.log.running + 1)
         for now in self.episodes.relive(number, actions):
             if now.game_over:
-                break  # it went on before: detected below
+                break  # the original did not end here: detected below
             if not recent or now.end != End.NO:
                 self.stack.begin(now.observation)
             else:
@@ -333,12 +333,12 @@ class Trainer:
                 )
 
     def agent(self) -> Agent:
-        """The agent as it is now; it takes over the scoring environments."""
+        """The current agent, which takes over the scoring environments."""
         self._lent_environments = True
         return Agent(self.learner.online, self.config, self.scoring_environments, self.step)
 
     def close(self) -> None:
-        """Wait for the checkpoint in flight and close every file."""
+        """Wait for the checkpoint being written and close all files."""
         try:
             self.checkpointer.wait()
         finally:

@@ -1,4 +1,4 @@
-"""What fixes the bits besides config and seed: CPU model, libraries, threads, device."""
+"""What results depend on besides config and seed: CPU model, libraries, threads, device."""
 
 import ctypes
 import platform
@@ -15,10 +15,10 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 
 def prepare_process(threads: int) -> None:
-    """Settle what training's speed and bits depend on.
+    """Set the thread count, and have glibc keep freed memory.
 
-    glibc returns large freed blocks to the kernel and faults them in again at the next update,
-    which costs an eighth of the time of an update on 84 x 84 images: tell it to keep them.
+    By default glibc returns large freed blocks to the kernel and faults them in again at the next
+    update, which costs an eighth of an update's time on 84 x 84 images.
     """
     torch.set_num_threads(threads)
     if platform.libc_ver()[0] == "glibc":
@@ -28,7 +28,7 @@ def prepare_process(threads: int) -> None:
 
 
 def resolve_device(name: str) -> torch.device:
-    """The torch device that a config's `device` means here."""
+    """The torch device for a config's `device` on this machine."""
     available = {
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
@@ -43,7 +43,7 @@ def resolve_device(name: str) -> torch.device:
 
 
 def describe_machine(config: RunConfig) -> dict[str, str]:
-    """Recorded in every checkpoint."""
+    """CPU, device, threads and versions, recorded in every checkpoint."""
     return {
         "cpu": cpu_model(),
         "device": str(resolve_device(config.device)),
@@ -55,13 +55,13 @@ def describe_machine(config: RunConfig) -> dict[str, str]:
 
 
 def _packages(env: str) -> list[str]:
-    """Distributions of the suites, whose versions may decide the bits."""
+    """The suites' packages, whose versions may affect results."""
     suites = dict.fromkeys((*BUILT_IN, suite_of(env)))
     return [suite.package for suite in suites if suite.package is not None]
 
 
 def changed_since(before: dict[str, str], now: dict[str, str]) -> str:
-    """Names of what differs: "CPU model, torch"; empty if nothing does."""
+    """What differs, for example "CPU model, torch"; empty if nothing does."""
     names = {"cpu": "CPU model", "threads": "thread count", "python": "Python version"}
     return ", ".join(names.get(key, key) for key, value in now.items() if before.get(key) != value)
 

@@ -1,7 +1,7 @@
-"""What a run logs: metrics, episodes and speed (runs/folder.py), TensorBoard, Weights & Biases.
+"""Logging of a run: metrics, episodes and speed (runs/folder.py), TensorBoard, Weights & Biases.
 
-metrics.jsonl and episodes.jsonl are part of what is bit-identical: a checkpoint records their
-lengths, and resuming cuts them back. speed.jsonl depends on the clock and is not. TensorBoard
+metrics.jsonl and episodes.jsonl are bit-identical after a resume: a checkpoint records their
+lengths, and resuming truncates them. speed.jsonl depends on the clock and is not. TensorBoard
 events (and Weights & Biases) repeat metrics.jsonl.
 """
 
@@ -27,7 +27,7 @@ NO_LINES: State = {"metrics": 0, "episodes": 0}
 
 
 class Tally:
-    """A running mean; None when nothing was added."""
+    """A running mean; None if nothing was added."""
 
     def __init__(self, total: float = 0.0, count: int = 0) -> None:
         self.total, self.count = total, count
@@ -42,7 +42,7 @@ class Tally:
 
 
 class Interval:
-    """Everything since the last line of metrics.jsonl."""
+    """Means of what happened since the last line of metrics.jsonl."""
 
     OF_UPDATES = ("loss", "mean_value", "parameter_distance", "value_distance", "sync_distance")
     NAMES = ("episode_return", "episode_length", *OF_UPDATES)
@@ -67,7 +67,7 @@ class Interval:
         self.tallies["episode_length"].add(length)
 
     def add_update(self, update: "Update") -> None:
-        """Keep what it reports, tensors on the learner's device, until `read_updates`."""
+        """Keep its values, tensors on the learner's device, until `read_updates`."""
         self._reported["loss"].append(update.loss)
         self._reported["mean_value"].append(update.mean_value)
         if update.distances is not None:
@@ -77,8 +77,8 @@ class Interval:
             self._reported["sync_distance"].append(update.sync_distance)
 
     def read_updates(self) -> tuple[list[float], list[float]]:
-        """Add what was reported to the means, in its order; the new losses and mean values."""
-        import torch  # not needed by those who only read what a run logged
+        """Add the kept values to the means, in order; returns the new losses and mean values."""
+        import torch  # not needed for reading logs
 
         found = {
             name: torch.stack(tensors).tolist() if tensors else []
@@ -98,10 +98,10 @@ class Interval:
 
 
 class RunLogger:
-    """Appends lines to a run folder's files; its state is their lengths.
+    """Appends lines to the files of a run folder; its state is their lengths.
 
-    A new run loads `NO_LINES`: what a process left that was killed before its first checkpoint is
-    removed.
+    A new run loads `NO_LINES`, which removes the lines of a process that was killed before its
+    first checkpoint.
     """
 
     def __init__(self, folder: Path, config: RunConfig, step: int = 0) -> None:
@@ -122,7 +122,7 @@ class RunLogger:
         self._episodes.append(line)
 
     def _log_speed(self, step: int) -> None:
-        """Steps per second since the last call, and the time."""
+        """Log the steps per second since the last call, and the time."""
         now, (then, before) = time.perf_counter(), self._clock
         self._clock = (now, step)
         rate = (step - before) / (now - then) if now > then else 0.0
@@ -136,7 +136,7 @@ class RunLogger:
         self._episodes.cut(state["episodes"])
 
     def sync(self) -> None:
-        """Force the lines to disk before a checkpoint refers to them."""
+        """Flush the lines to disk before a checkpoint refers to them."""
         self._metrics.sync()
         self._episodes.sync()
 
@@ -170,7 +170,7 @@ class _TensorBoard:
 
 
 def require_wandb(config: LoggingConfig) -> None:
-    """A `UserError` if Weights & Biases is configured and not installed."""
+    """Raise a `UserError` if Weights & Biases is configured but not installed."""
     if config.wandb is not None and importlib.util.find_spec("wandb") is None:
         raise UserError("logging.wandb needs Weights & Biases: pip install 'proxrl[wandb]'")
 

@@ -1,6 +1,6 @@
-"""Before a run starts: the memory and disk it will need, and the time, measured on a scratch copy.
+"""Preflight: the memory, disk and time that a run needs, before it starts.
 
-Works on what the run itself will use (`Setup`), so that nothing is built twice.
+Uses the environments and network of the run itself (`Setup`), so that nothing is built twice.
 """
 
 import copy
@@ -33,7 +33,7 @@ CALIBRATION_STEPS = 30
 
 
 class Setup(NamedTuple):
-    """What a run is made of before anything is written: built once, checked, then trained."""
+    """Environments and network of a run: built once, checked, then trained."""
 
     device: torch.device
     environment: Environment
@@ -42,7 +42,7 @@ class Setup(NamedTuple):
 
 
 def set_up(config: RunConfig, environment: Environment | None = None) -> Setup:
-    """Build it, or a `UserError` that says what cannot work; `environment`: one made already."""
+    """Build the setup; raises `UserError` if it cannot work. `environment`: an existing one."""
     device = resolve_device(config.device)
     prepare_process(config.threads)
     environment = environment or training_environment(config)
@@ -60,7 +60,7 @@ def requirements(config: RunConfig, setup: Setup) -> Requirements:
     priorities = config.replay.capacity * PRIORITY_BYTES if prioritised else 0
     spec = setup.environment.observation
     replay = log_nbytes(spec, config.replay.capacity, config.checkpoint.period_steps)
-    memory = PROCESS_BYTES + replay + 8 * weights + 2 * priorities  # a copy while it is saved
+    memory = PROCESS_BYTES + replay + 8 * weights + 2 * priorities  # a copy while saving
     checkpoint = 4 * weights + priorities
     disk = replay + _checkpoints(config) * checkpoint + OTHER_FILES_BYTES
     kept = _checkpoints(config) if config.checkpoint.keep_all else 1
@@ -69,16 +69,16 @@ def requirements(config: RunConfig, setup: Setup) -> Requirements:
 
 
 def _checkpoints(config: RunConfig) -> int:
-    """How many there are at most: the newest two and the one being written, or all."""
+    """Maximum number of checkpoints: the newest two and the one being written, or all."""
     if config.checkpoint.keep_all:
         return 1 + -(-config.steps // config.checkpoint.period_steps)
     return 3
 
 
 def seconds_of(config: RunConfig, setup: Setup, steps: int) -> float:
-    """How long so many steps take, from a few updates of a copied network and a few steps in the
-    evaluation environment; nothing that the run depends on changes."""
-    still = config.override({"learner.learning_rate": 1e-12})  # only the time matters
+    """Estimated time of `steps`, from a few updates of a copy of the network and a few steps in the
+    evaluation environment; does not affect the run."""
+    still = config.override({"learner.learning_rate": 1e-12})  # only timing matters
     environment, device = setup.scoring_environments[0], setup.device
     learner = Learner(copy.deepcopy(setup.network), still, device, np.random.default_rng(0))
     batch = _random_batch(environment.observation, environment.actions, config, device)
@@ -107,7 +107,7 @@ def _time_each(action: Callable[[], object], times: int) -> float:
         for _ in range(times):
             action()
         rates.append((time.perf_counter() - start) / times)
-    return median(rates)  # a burst of another process does not count
+    return median(rates)  # robust to bursts of other processes
 
 
 def _random_batch(

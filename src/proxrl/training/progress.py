@@ -1,4 +1,4 @@
-"""Progress of a run: a live bar in a terminal, a line per evaluation elsewhere."""
+"""Progress of a run: a progress bar in a terminal, one line per evaluation elsewhere."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ REFRESH_SECONDS = 0.2
 
 
 class Display(Protocol):
-    """What watches a run."""
+    """Receives messages and progress of a run."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -113,5 +113,5 @@ class _Speed:
 
 
 def display_for_terminal() -> Display:
-    """Live on a terminal's standard error, lines otherwise."""
+    """A progress bar on standard error if it is a terminal, otherwise lines."""
     return Live(Console(file=sys.stderr, soft_wrap=True))

@@ -1,4 +1,4 @@
-"""Cores, memory and disk: what this machine has, and what a run needs of it (no torch)."""
+"""Cores, memory and disk: what this machine has and what a run needs (no torch)."""
 
 import os
 import shutil
@@ -18,15 +18,15 @@ CGROUPS = (  # folder, limit and usage of version 2 and version 1
 
 
 class NotEnough(UserError):
-    """Memory or disk that is not free now; it may be later."""
+    """Not enough free memory or disk now; there may be later."""
 
 
 class Requirements(NamedTuple):
-    """What a run will need."""
+    """The resources that a run needs."""
 
     memory: int  # bytes, once the replay is full
     disk: int  # bytes at the peak
-    seconds: float | None  # for the steps that are left, without evaluations; None: not measured
+    seconds: float | None  # for the remaining steps, without evaluations; None: not measured
     final_disk: int  # bytes that the finished run leaves
     replay: int  # bytes of the replay, part of memory and disk
 
@@ -37,8 +37,7 @@ class Requirements(NamedTuple):
 
 
 def require_room(needs: Requirements, place: RunFolder) -> None:
-    """`NotEnough` if the machine lacks the memory or the disk; a replay that exists has its
-    room."""
+    """Raise `NotEnough` if memory or disk is short; an existing replay is already allocated."""
     there = needs.replay if place.replay.exists() else 0
     _require("memory", needs.memory, available_memory())
     _require("disk", needs.disk - there, shutil.disk_usage(existing(place.path)).free)
@@ -48,7 +47,7 @@ def _require(what: str, needed: int, available: int) -> None:
     if needed > available:
         raise NotEnough(
             f"not enough {what}: this run needs {gigabytes(needed)}, {gigabytes(available)} "
-            "are free; a smaller --replay.capacity needs less"
+            "are free; reduce --replay.capacity"
         )
 
 
@@ -57,7 +56,7 @@ def available_cores() -> int:
 
 
 def available_memory() -> int:
-    """Bytes free on the machine, or within the limit of this container if that is less."""
+    """Free bytes on the machine, or within the container's limit if that is less."""
     free = [int(psutil.virtual_memory().available)]
     for folder, limit, used in CGROUPS:
         try:
@@ -65,7 +64,7 @@ def available_memory() -> int:
             statistics = dict(map(str.split, (folder / "memory.stat").read_text().splitlines()))
         except (OSError, ValueError):  # no such file, or "max"
             continue
-        # Inactive page cache counts as used, and is given up on demand.
+        # Inactive page cache counts as used but is reclaimable.
         free.append(max(0, left + int(statistics.get("inactive_file", 0))))
     return min(free)
 

@@ -1,9 +1,9 @@
-"""Training returns per period of agent steps: what Dopamine's published curves show.
+"""Training returns per period of agent steps, the measure of Dopamine's published curves.
 
-Dopamine's iteration is 250,000 agent steps, and its value the mean return, undiscounted and
-unclipped, of the training episodes of that iteration. Here an episode belongs to the period it
-ended in, and periods end at multiples of `evaluation.training_period_steps`; Dopamine's end with
-the first episode that ends after so many steps (docs/fidelity.md, A10).
+A Dopamine iteration is 250,000 agent steps; its value is the mean return, undiscounted and
+unclipped, of its training episodes. Here an episode belongs to the period in which it ended, and
+periods end at multiples of `evaluation.training_period_steps`; Dopamine's end with the first
+episode that ends after that many steps (docs/fidelity.md, A10).
 """
 
 from proxrl.types import State
@@ -12,10 +12,10 @@ KEY = "train/period_returns"
 
 
 class TrainingReturns:
-    """The current period, and those that were completed since the last line of metrics.jsonl.
+    """The current period, and those completed since the last line of metrics.jsonl.
 
-    Only whole periods are recorded: one that was entered in its middle (the setting was changed on
-    resuming, or the checkpoint is of an older version) is left out.
+    Only whole periods are recorded: one that was entered midway (because the setting was changed on
+    resuming, or the checkpoint is from an older version) is skipped.
     """
 
     def __init__(self, period: int, step: int = 0) -> None:
@@ -47,7 +47,7 @@ class TrainingReturns:
         }
 
     def load(self, state: State) -> None:
-        """Continue where `state` was taken; of another period, with the next whole one."""
+        """Continue from `state`; if its period differs, with the next whole one."""
         self._completed = [tuple(one) for one in state["completed"]]
         if state["period"] == self._period:
             self._whole, self._end = bool(state["whole"]), int(state["end"])

@@ -1,8 +1,8 @@
 """`train` and `resume`: a config and a folder in, a trained agent out.
 
-SIGINT and SIGTERM are answered by a checkpoint and a line that says how to continue. A loss that is
-not finite and a full disk end the run with a diagnosis; the last checkpoint stays intact. What can
-be refused without torch is refused before it is imported, which takes seconds.
+On SIGINT and SIGTERM the run saves a checkpoint and prints how to continue. A loss that is not
+finite and a full disk end the run with a diagnosis; the last checkpoint stays intact. Errors that
+can be found without torch are raised before it is imported, which takes seconds.
 """
 
 import errno
@@ -42,9 +42,9 @@ class Stopped(KeyboardInterrupt):
 def train(
     config: RunConfig, folder: str | os.PathLike[str], display: Display | None = None
 ) -> "Agent":
-    """Train a new run in a folder that must not hold one yet.
+    """Train a new run in a new folder.
 
-    `display`: `proxrl.display_for_terminal()` shows requirements and progress; by default only
+    `display`: `proxrl.display_for_terminal()` shows requirements and progress; by default, only
     warnings are printed.
     """
     config = validated(resolved(config))
@@ -58,7 +58,7 @@ def train(
         display.say(line)
     place.make()
     with place.locked():
-        place.require_new()  # still: another process may have started here meanwhile
+        place.require_new()  # again: another process may have started here in the meantime
         place.write_config(config)
         return _train(config, setup, place, display)
 
@@ -70,7 +70,7 @@ def resume(
 ) -> "Agent":
     """Continue a run, bit-identical to one that was never stopped, or extend a finished one.
 
-    `changed`: a config, or dotted settings; total steps, evaluation and logging may differ.
+    `changed`: a config, or dotted settings; only total steps, evaluation and logging may change.
     """
     place = RunFolder(folder)
     before = place.config()
@@ -83,7 +83,7 @@ def resume(
     display = display or Quiet()
     if _is_finished(place, config.steps):
         display.say(f"{place.path} is finished: extend it with --steps")
-        if place.replay.exists():  # killed after its last checkpoint, perhaps
+        if place.replay.exists():  # perhaps killed after its last checkpoint
             with place.locked():
                 place.tidy(config)
         from proxrl.training.agent import Agent
@@ -98,7 +98,7 @@ def resume(
 
 
 def _is_finished(place: RunFolder, steps: int) -> bool:
-    """Does an intact checkpoint have all the steps? Its name alone is not enough."""
+    """Whether an intact checkpoint has all the steps; its name alone is not enough."""
     if steps > (place.newest_step() or 0):
         return False
     state = place.newest_checkpoint(say=lambda line: None)
@@ -106,7 +106,7 @@ def _is_finished(place: RunFolder, steps: int) -> bool:
 
 
 def _set_up(config: RunConfig) -> "Setup":
-    """What the run is made of; a mistake in the environment's name costs no import of torch."""
+    """Build the run's setup; an unknown environment is found before torch is imported."""
     environment = training_environment(config)
     from proxrl.training.preflight import set_up
 
@@ -114,7 +114,7 @@ def _set_up(config: RunConfig) -> "Setup":
 
 
 def _check_resources(config: RunConfig, setup: "Setup", place: RunFolder, display: Display) -> None:
-    """Refuse what does not fit; show someone who watches what the run will need."""
+    """Raise `NotEnough` if the run does not fit; show its requirements if there is a display."""
     from proxrl.training.preflight import requirements, seconds_of
 
     needs = requirements(config, setup)
@@ -126,7 +126,7 @@ def _check_resources(config: RunConfig, setup: "Setup", place: RunFolder, displa
 
 
 def resolved(config: RunConfig) -> RunConfig:
-    """With this machine's thread count in place of 0, so that the folder records it."""
+    """Replace 0 threads by this machine's core count, so that the folder records it."""
     return replace(config, threads=config.threads or available_cores())
 
 
@@ -156,7 +156,7 @@ def _train(config: RunConfig, setup: "Setup", place: RunFolder, display: Display
             raise _diagnosed(error, place) from error
         except UserError:
             raise
-        except Exception as error:  # unforeseen: in the environment, the network or here
+        except Exception as error:  # unexpected: in the environment, the network or here
             place.write_failure(f"{type(error).__name__}: {error}")
             raise
     place.tidy(config)
@@ -164,7 +164,7 @@ def _train(config: RunConfig, setup: "Setup", place: RunFolder, display: Display
 
 
 def _drive(run: "Trainer", display: Display, caught: list[int]) -> None:
-    """Steps, evaluations and checkpoints until the end, or until a signal."""
+    """Train, evaluate and save until the end or a signal."""
     from proxrl.training.evaluate import Interrupted
 
     while True:
@@ -173,7 +173,7 @@ def _drive(run: "Trainer", display: Display, caught: list[int]) -> None:
                 run.folder.require_newest()
                 run.evaluate(stop=lambda: bool(caught))
         except Interrupted:
-            pass  # the checkpoint below is from before it; resuming repeats it
+            pass  # resuming repeats it: the checkpoint below is from before it
         if run.checkpoint_is_due or (caught and run.saved_step < run.step):
             run.save()
         if caught:
@@ -188,7 +188,7 @@ def _drive(run: "Trainer", display: Display, caught: list[int]) -> None:
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Signals received, recorded and not acted on; a second Ctrl-C interrupts."""
+    """Record signals instead of acting on them; a second Ctrl-C interrupts."""
     caught: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield caught
@@ -208,7 +208,7 @@ def _signals() -> Iterator[list[int]]:
 
 
 def _diagnosed(error: Exception, place: RunFolder) -> Exception:
-    """One line that says what happened and how to continue, also written to the folder."""
+    """One line on what happened and how to continue, also written to the folder."""
     if isinstance(error, Superseded):
         return error
     what = str(error)
@@ -217,7 +217,7 @@ def _diagnosed(error: Exception, place: RunFolder) -> Exception:
     last = place.newest_step()
     then = f"the checkpoint at step {last:,} is intact" if last else "there is no checkpoint yet"
     line = f"{what}; {then}"
-    if not isinstance(error, RunFailed):  # what diverged once diverges again: same bits
+    if not isinstance(error, RunFailed):  # deterministic: it would diverge again
         line += f"; continue with: proxrl resume {place.path}"
     place.write_failure(line)
     return RunFailed(line)

@@ -1,8 +1,7 @@
-"""Every random draw of a run: which generators there are, and the numbers that keep them apart.
+"""The random number generators of a run.
 
-Each stream is a child of the run's seed. Episodes and evaluations derive generators of their own
-from theirs (`envs/journal.py`, `evaluate.py`); the others are drawn from as the run goes on, and a
-checkpoint holds their states.
+Each stream is a child of the run's seed. Episodes and evaluations derive their own generators from
+theirs (`envs/journal.py`, `evaluate.py`); the states of the others are saved in checkpoints.
 """
 
 import numpy as np
@@ -32,7 +31,7 @@ class Generators(dict[str, np.random.Generator]):
 
 
 def generators_of(config: RunConfig) -> Generators:
-    """The generators that this run draws from."""
+    """The generators that this run needs."""
     streams = {"acting": ACTING_STREAM, "sampling": SAMPLING_STREAM}
     if config.network.noisy:
         streams["noise"] = NOISE_STREAM

@@ -1,4 +1,4 @@
-"""`proxrl eval` and `proxrl play`: score a run, film a run."""
+"""`proxrl eval` and `proxrl play`: evaluate a run, record a video of a run."""
 
 import contextlib
 from pathlib import Path
@@ -20,14 +20,14 @@ MAX_FPS = 30
 
 
 def _loaded(folder: Path, pictures: bool = False) -> "Agent":
-    RunFolder(folder).config()  # refuse what is not a run before torch is imported
+    RunFolder(folder).config()  # fail before importing torch if it is not a run
     from proxrl.training.agent import Agent
 
     return Agent.load(folder, pictures=pictures)
 
 
 def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
-    """Play, print, and append the result with its protocol to RUN/evaluations.jsonl."""
+    """Evaluate, print, and append the result with its protocol to RUN/evaluations.jsonl."""
     console = Console()
     agent = _loaded(folder)
     try:  # before the work, not after it
@@ -73,14 +73,14 @@ def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: i
     options: dict[str, Any] = (
         {"fps": fps, "macro_block_size": 2}
         if out.suffix == ".mp4"
-        else {"duration": 1000 / fps, "loop": 0}  # milliseconds a frame, for ever
+        else {"duration": 1000 / fps, "loop": 0}  # milliseconds per frame, loop forever
     )
     with contextlib.ExitStack() as finally_:
         film: Any = None
 
         def watch(picture: Array) -> None:
             nonlocal frames, film
-            if film is None:  # not before there is something to show
+            if film is None:  # not before the first image
                 _require_writable(out)
                 film = finally_.enter_context(imageio.get_writer(out, **options))
             frames += 1
@@ -92,7 +92,7 @@ def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: i
             )
             outcome = f"return {result.mean:g} in {result.lengths[0]:,} steps"
         except Interrupted:
-            outcome = f"cut after {frames:,} steps"
+            outcome = f"cut off after {frames:,} steps"
     print(f"{out}: {outcome}")
 
 

@@ -1,6 +1,6 @@
 "use strict";
-// Draws the curves of every game when they are scrolled to; sorts and searches tables. Data: the
-// JSON in #data. Text enters the page as text only (textContent), never as markup.
+// Draws the curves of a game when it scrolls into view; sorts and searches tables. Data: the JSON
+// in #data. Text is inserted with textContent only, never as markup.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -9,7 +9,7 @@
   const short = (value) => Number(value.toPrecision(3)).toLocaleString("en", { notation: Math.abs(value) >= 1e4 ? "compact" : "standard", maximumSignificantDigits: 3 }).replace("K", "k").replace("-", "−");
   const dashes = { solid: "", dash: "6 4", dot: "2 3", dashdot: "6 3 2 3" };
 
-  // [least, largest, two characters a value] -> numbers, null where there is none
+  // [min, max, two characters per value] -> numbers, null for missing values
   const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   const unpacked = ([low, high, text]) => Array.from({ length: text.length / 2 }, (_, at) => {
     const code = alphabet.indexOf(text[2 * at]) * 64 + alphabet.indexOf(text[2 * at + 1]);
@@ -66,7 +66,7 @@
     const inside = lines.flatMap((line) => [line.y, ...line.runs,
       ...(state.bands && line.doubt ? [-1, 1].map((sign) => line.y.map((y, i) => (y === null || line.doubt[i] === null ? null : y + sign * line.doubt[i]))) : [])]
       .flatMap((row) => row.filter((y, i) => y !== null && line.x[i] <= end)));
-    if (!inside.length) { element(svg, "text", { x: width / 2, y: height / 2, class: "tick", "text-anchor": "middle" }, "nothing to show"); return; }
+    if (!inside.length) { element(svg, "text", { x: width / 2, y: height / 2, class: "tick", "text-anchor": "middle" }, "no data"); return; }
     let low = inside.reduce((a, b) => Math.min(a, b)), high = inside.reduce((a, b) => Math.max(a, b));
     const room = 0.06 * (high - low) || 0.5;
     low -= room; high += room;
@@ -102,7 +102,7 @@
     hover(place, svg, lines, px, { left, right, top, bottom, width, height, end });
   }
 
-  // A rule at the nearest point and, beside it, what every series has there.
+  // A vertical line at the nearest point, with the values of all series there.
   function hover(place, svg, lines, px, box) {
     const rule = element(svg, "line", { y1: box.top, y2: box.height - box.bottom, class: "axis", visibility: "hidden" });
     const note = document.createElement("div");
@@ -132,14 +132,14 @@
     });
   }
 
-  const seer = new IntersectionObserver((entries) => entries.forEach((entry) => {
+  const observer = new IntersectionObserver((entries) => entries.forEach((entry) => {
     if (entry.isIntersecting && !entry.target.dataset.drawn) draw(entry.target);
   }), { rootMargin: "300px" });
   const places = all("[data-game]");
   const redraw = () => places.forEach((place) => {
     delete place.dataset.drawn;
-    seer.unobserve(place);
-    seer.observe(place); // drawn again when it is, or comes, into sight
+    observer.unobserve(place);
+    observer.observe(place); // redrawn once visible
   });
   redraw();
   let wide = innerWidth;
@@ -185,7 +185,7 @@
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const body = table.tBodies[0];
       body.append(...[...body.rows].map((row) => [key(row, column), row]).sort(([a], [b]) => {
-        if (a === null || b === null) return (a === null) - (b === null); // what is missing, last
+        if (a === null || b === null) return (a === null) - (b === null); // missing values last
         return (a < b ? -1 : a > b ? 1 : 0) * (down ? -1 : 1);
       }).map(([, row]) => row));
     });

@@ -1,5 +1,5 @@
-"""Every figure of a study, drawn once: by matplotlib, as PNG and SVG for papers, and the same SVG
-in the page. `all_figures` says what can be shown, `render` draws it; its numbers are a CSV.
+"""The figures of a study, each drawn once by matplotlib: PNG and SVG for papers, the same SVG in
+the page. `all_figures` lists them as data (also written as CSV), `render` draws them.
 """
 
 from dataclasses import replace

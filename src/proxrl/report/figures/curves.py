@@ -6,16 +6,16 @@ from proxrl.report import statistics
 from proxrl.report.baselines import NOTE, Baseline
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line
 from proxrl.report.findings import CURVE_RESAMPLES, Findings, sync_ratios
-from proxrl.report.study import Block, Study
+from proxrl.report.study import Block, StudyResults
 from proxrl.types import Array
 
 DISTANCE = "‖θ new − θ old‖"
 SYNC_PANELS = 4  # games, as the paper's Figure 4
 
 
-def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
-    """Figure 4, left: the median over games of the scaled mean curve; of one game it would be the
-    learning curve again."""
+def median_curve(study: StudyResults, baselines: tuple[Baseline, ...]) -> Plot | None:
+    """Figure 4, left: the median over games of the scaled mean curve; None for a single game, whose
+    learning curve it would repeat."""
     if len(study.games) == 1:
         return None
     lines = []
@@ -60,8 +60,8 @@ def median_curve(study: Study, baselines: tuple[Baseline, ...]) -> Plot | None:
     )
 
 
-def _how_many(study: Study, baselines: tuple[Baseline, ...]) -> str:
-    """How many games the published medians are over: 51, or 49 to 51."""
+def _how_many(study: StudyResults, baselines: tuple[Baseline, ...]) -> str:
+    """Number of games in the published medians: 51, or 49 to 51."""
     counts = {int(np.isfinite(one.mean[study.scale.known]).any(axis=1).sum()) for one in baselines}
     return " to ".join(map(str, sorted({min(counts), max(counts)})))
 
@@ -121,7 +121,7 @@ def sync_distances(findings: Findings) -> Plot | None:
 
 
 def sync_ratio(findings: Findings) -> Plot | None:
-    """The same for every game: pro's mean size over base's."""
+    """The same for every game: ratio of the mean sizes, pro / base."""
     study = findings.study
     lines = []
     for one in findings.pulls:
@@ -139,8 +139,8 @@ def sync_ratio(findings: Findings) -> Plot | None:
     return Plot(
         "sync_ratio",
         "Size of the target updates, every game",
-        "Mean size of the target updates with the pull over that without; below 1 the pull makes "
-        "them smaller.",
+        "Mean size of the target updates with the pull, divided by the size without it; below 1, "
+        "the pull makes them smaller.",
         "dots",
         (Panel("", tuple(lines)),),
         "",
@@ -149,7 +149,7 @@ def sync_ratio(findings: Findings) -> Plot | None:
     )
 
 
-def learning_curves(study: Study, baselines: tuple[Baseline, ...] = ()) -> Plot:
+def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -> Plot:
     """Figures 7 to 10: every game's mean evaluation return with standard errors."""
     frames = study.frame_skip if study.in_frames else 1
     panels = []
@@ -178,7 +178,7 @@ def learning_curves(study: Study, baselines: tuple[Baseline, ...] = ()) -> Plot:
     )
 
 
-def _curve(block: Block, study: Study, name: str, game: int) -> Line:
+def _curve(block: Block, study: StudyResults, name: str, game: int) -> Line:
     values = block.curves[name][:, game]
     mean, error = statistics.nanmean(values), statistics.standard_error(values)
     return series_line(block.series, study.axis, mean, mean - error, mean + error)

@@ -1,8 +1,8 @@
 """Figures by matplotlib, in the paper's colours; the same plots give the same bytes.
 
-An SVG has text as text and presentation attributes in place of inline styles, so that the page can
+An SVG has text as text and presentation attributes instead of inline styles, so that the page can
 show it under a Content-Security-Policy without inline styles and recolour it for a dark screen.
-Labels are never read as mathematics: a `$` in a name is a `$`.
+Labels are never parsed as mathematics: a `$` in a name stays a `$`.
 """
 
 import io
@@ -68,7 +68,7 @@ def render(plots: Sequence[Plot]) -> Iterator[Drawn]:
             figure = kinds[plot.kind](plot)
             png, svg = io.BytesIO(), io.BytesIO()
             figure.savefig(png, format="png", dpi=150, metadata={"Software": None})
-            figure.set_layout_engine("none")  # found once, it holds for the second format
+            figure.set_layout_engine("none")  # computed once, reused for the second format
             figure.savefig(svg, format="svg", metadata={"Date": None})
             yield Drawn(plot, png.getvalue(), plain_svg(svg.getvalue(), plot.title))
 
@@ -174,7 +174,7 @@ def _panel(ax: "Axes", plot: Plot, panel: Panel, small: bool) -> None:
 
 
 def _fit_y(ax: "Axes", lines: tuple[Line, ...], x_max: float) -> None:
-    """Limits by what is inside the axes: a published curve may go on to the right of them."""
+    """Limits from the data inside the axes: published curves may extend beyond them."""
     parts = [
         values[line.x <= x_max]
         for line in lines
@@ -189,7 +189,7 @@ def _fit_y(ax: "Axes", lines: tuple[Line, ...], x_max: float) -> None:
 
 
 def _intervals(plot: Plot) -> "Figure":
-    """Values across, one row a line; at most two panels beside each other, sharing the rows."""
+    """Horizontal intervals, one row per line; at most two panels side by side, sharing rows."""
     rows = max(len(panel.lines) for panel in plot.panels)
     columns = min(2, len(plot.panels))
     down = math.ceil(len(plot.panels) / columns)
@@ -228,7 +228,7 @@ def _intervals(plot: Plot) -> "Figure":
 
 
 def _gains(plot: Plot) -> "Figure":
-    """Figure 3 with the games down the side: bars on an axis that is logarithmic beyond 10%."""
+    """Figure 3 with the games on the vertical axis: bars, on a scale logarithmic above 10%."""
     final, area = plot.panels[0].lines
     figure, ax = _by_game(final.x.tolist(), legend=0.5)
     rows = range(len(final.x))
@@ -258,7 +258,7 @@ def _gains(plot: Plot) -> "Figure":
 
 
 def gain_limits(values: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """A little more than the values and 0 take up, on the bent axis."""
+    """Limits that contain the values and 0, with a margin, on the asinh axis."""
     bent = np.arcsinh(values / GAIN_WIDTH)
     low, high = float(np.nanmin(bent, initial=0.0)), float(np.nanmax(bent, initial=0.0))
     room = 0.06 * (high - low) or 1.0
@@ -266,10 +266,10 @@ def gain_limits(values: np.ndarray[Any, Any]) -> tuple[float, float]:
 
 
 def gain_ticks(values: np.ndarray[Any, Any]) -> list[float]:
-    """0 and, inside the limits and not crowded, sizes of 1, 2 or 5 times a power of ten."""
+    """Ticks at 0 and at 1, 2 or 5 times powers of ten, inside the limits and not crowded."""
     low, high = gain_limits(values)
     bent = [math.asinh(one / GAIN_WIDTH) for one in (low, high)]
-    apart = (bent[1] - bent[0]) / 8  # the least distance between two ticks, as drawn
+    apart = (bent[1] - bent[0]) / 8  # minimum distance between two ticks, as drawn
     sizes = [step * 10.0**power for power in range(-4, 8) for step in (1, 2, 5)]
     ticks = [0.0]
     for side in (-1.0, 1.0):
@@ -283,7 +283,7 @@ def gain_ticks(values: np.ndarray[Any, Any]) -> list[float]:
 
 
 def _dots(plot: Plot) -> "Figure":
-    """A value of every game, each series in its colour."""
+    """One dot per game and series."""
     lines = plot.panels[0].lines
     place: dict[str, int] = {}
     for name in (name for line in lines for name in line.x.tolist()):
@@ -312,7 +312,7 @@ def _figure(width: float, height: float) -> "Figure":
 
 
 def _by_game(games: list[str], legend: float) -> "tuple[Figure, Axes]":
-    """Axes with a row a game, the first one at the bottom."""
+    """Axes with one row per game, the first at the bottom."""
     figure = _figure(5.0, 0.55 + legend + max(0.19 * len(games), 0.3 * min(len(games), 4)))
     ax = figure.subplots()
     ax.set_yticks(range(len(games)), games)
@@ -323,7 +323,7 @@ def _by_game(games: list[str], legend: float) -> "tuple[Figure, Axes]":
 
 
 def _legend(figure: "Figure") -> None:
-    """Above the axes, where it covers nothing; as many columns as the figure's width takes."""
+    """A legend above the axes, with as many columns as fit."""
     handles: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):

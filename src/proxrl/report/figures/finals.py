@@ -9,7 +9,7 @@ from proxrl.report.baselines import NOTE, Baseline
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line, slug
 from proxrl.report.findings import METRICS, Comparison, Findings, sample
 from proxrl.report.series import Series
-from proxrl.report.study import Study
+from proxrl.report.study import StudyResults
 from proxrl.types import Array
 
 THRESHOLDS = 121  # points of a performance profile
@@ -22,7 +22,7 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
         return None
     names = [name for name in METRICS if name in findings.aggregates[0].metrics]
     if len(study.games) == 1:
-        names = ["IQM"]  # of one game the median is the mean, and the gap the mean's shortfall
+        names = ["IQM"]  # the others follow from the mean of the one game
     rows = {
         name: [_interval(one.block.series, one.metrics[name]) for one in findings.aggregates]
         for name in names
@@ -46,8 +46,8 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
     return Plot("aggregates", "Aggregate scores", caption, "intervals", panels, study.scale.unit)
 
 
-def baseline_aggregates(study: Study, baseline: Baseline) -> dict[str, float]:
-    """Of the games' means over seeds, at the study's budget."""
+def baseline_aggregates(study: StudyResults, baseline: Baseline) -> dict[str, float]:
+    """Aggregates of the games' means over seeds, at the study's budget."""
     values = study.scale(baseline.at(study.budget_steps))[None, study.scale.known]
     if np.isnan(values).all():
         return {}
@@ -61,14 +61,14 @@ def baseline_aggregates(study: Study, baseline: Baseline) -> dict[str, float]:
     return {name: float(f(once)[0]) for name, f in zip(METRICS, functions, strict=True)}
 
 
-def baseline_games(study: Study, baseline: Baseline) -> int:
+def baseline_games(study: StudyResults, baseline: Baseline) -> int:
     """The number of games behind `baseline_aggregates`."""
     return int(np.isfinite(study.scale(baseline.at(study.budget_steps))).sum())
 
 
-def gains(study: Study, one: Comparison) -> Plot | None:
-    """Figure 3: the final gain of each game, the gain in area under the curve beside it; the gain
-    of a single game stands in the table."""
+def gains(study: StudyResults, one: Comparison) -> Plot | None:
+    """Figure 3: the final gain of each game, next to the gain in area under the curve; None for a
+    single game, whose gain is in the table."""
     games = [game for game in range(len(study.games)) if np.isfinite(one.final_gain[game])]
     if len(games) < 2:
         return None
@@ -90,7 +90,7 @@ def gains(study: Study, one: Comparison) -> Plot | None:
     caption = (
         f"{formula}, mean final scores over seeds; {pro.name} ahead in {ahead} of the {len(games)} "
         f"games with a {reference} score. "
-        "Bars: final; dots: the same formula with the mean of the whole curve in place of its end."
+        "Bars: final; dots: the same formula with the mean of the whole curve instead of its end."
     )
     if left_out:
         caption += f" The other {left_out} are left out."
@@ -120,7 +120,7 @@ def improvement(findings: Findings) -> Plot | None:
         "improvement",
         "Probability of improvement",
         "Probability that a run of the first beats a run of the second in the same game, averaged "
-        "over games, ties counting half; 95% intervals over runs. One half: no difference.",
+        "over games; ties count half. 95% intervals over runs. One half: no difference.",
         "intervals",
         (Panel("", tuple(lines)),),
         "P(X > Y)",
@@ -129,7 +129,7 @@ def improvement(findings: Findings) -> Plot | None:
 
 
 def profiles(findings: Findings) -> Plot | None:
-    """Performance profiles: share of runs above each score; of one game it is no news."""
+    """Performance profiles: share of runs above each score; None for a single game."""
     study = findings.study
     if not findings.aggregates or len(study.games) == 1:
         return None
@@ -150,7 +150,7 @@ def profiles(findings: Findings) -> Plot | None:
     return Plot(
         "profiles",
         "Performance profiles",
-        f"Share of runs with a final {study.scale.unit} above τ, every game counting alike; bands: "
+        f"Share of runs with a final {study.scale.unit} above τ, games weighted equally; bands: "
         "pointwise 95% intervals over runs. Higher is better.",
         "lines",
         (Panel("", tuple(lines)),),

@@ -35,7 +35,7 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Plot:
-    """A figure. `kind`: lines, intervals (values across, one row a line), gains or dots."""
+    """A figure. `kind`: lines, intervals (horizontal, one row per line), gains or dots."""
 
     id: str
     title: str
@@ -75,5 +75,5 @@ def baseline_line(one: Baseline, x: Array, y: Array, dash: str = "") -> Line:
 
 
 def slug(name: str) -> str:
-    """A part of a file's name: an agent's name may be anything that a config.json says."""
+    """A safe part of a file name: config.json may contain any agent name."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower())[:40].strip("-") or "agent"
