@@ -87,7 +87,6 @@ CHECKS: dict[str, Check] = {
         exploration__decay_steps=250_000,
         evaluation__epsilon=0.001,
         evaluation__min_steps=125_000,
-        evaluation__period_steps=250_000,
         learner__learning_rate=6.25e-5,
         learner__adam_epsilon=1.5e-4,
         protocol__max_episode_steps=27_000,
