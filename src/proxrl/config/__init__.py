@@ -1,6 +1,7 @@
 """A run, said completely: its settings, which of them can work, and how they are written down."""
 
 from proxrl.config.plain import differences, flatten, from_json, to_json
+from proxrl.config.rules import AdaptiveOptions, RuleOptions, ScheduledOptions
 from proxrl.config.settings import (
     CheckpointConfig,
     EvaluationConfig,
@@ -18,6 +19,7 @@ from proxrl.config.settings import (
 from proxrl.config.validity import validated
 
 __all__ = [
+    "AdaptiveOptions",
     "CheckpointConfig",
     "EvaluationConfig",
     "ExplorationConfig",
@@ -28,7 +30,9 @@ __all__ = [
     "ProtocolConfig",
     "ProximalConfig",
     "ReplayConfig",
+    "RuleOptions",
     "RunConfig",
+    "ScheduledOptions",
     "TargetConfig",
     "differences",
     "flatten",

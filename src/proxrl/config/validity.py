@@ -3,7 +3,9 @@
 import math
 
 from proxrl.config.kinds import convert, kind_of
+from proxrl.config.options import check_options
 from proxrl.config.plain import flatten
+from proxrl.config.rules import BUILT_IN, SET_KAPPA, WITHOUT_BATCH
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
@@ -16,6 +18,8 @@ def validated(config: RunConfig) -> RunConfig:
         meant = convert(path, value, kind_of(path))
         if type(meant) is not type(value):  # a list for a tuple, a whole number for a float
             config = config.override({path: meant})
+    check_options(config.proximal.adaptive, "proximal.adaptive.")
+    check_options(config.proximal.scheduled, "proximal.scheduled.")
     for rules in (_impossible_alone, _impossible_together):  # in this order: alone first
         for path, wrong, right in rules(config):
             if wrong:
@@ -126,13 +130,23 @@ def _impossible_together(config: RunConfig) -> Rules:
             f"with proximal.rule = {c.proximal.rule} there is no such pull, say proximal.c",
         ),
         (
+            "proximal.c",
+            c.proximal.rule in SET_KAPPA and c.proximal.c < math.inf,
+            f"proximal.rule = {c.proximal.rule} sets kappa itself; leave c at inf, as in dqn",
+        ),
+        (
+            "proximal.options",
+            bool(c.proximal.options) and c.proximal.rule in BUILT_IN,
+            f"proximal.rule = {c.proximal.rule} is built in and has settings of its own",
+        ),
+        (
             "proximal.actions",
-            c.proximal.actions == "all" and c.proximal.rule in ("parameters", "gradient"),
+            c.proximal.actions == "all" and c.proximal.rule in WITHOUT_BATCH,
             f"proximal.rule = {c.proximal.rule} looks at no actions",
         ),
         (
             "proximal.own_batch",
-            c.proximal.own_batch and c.proximal.rule in ("parameters", "gradient"),
+            c.proximal.own_batch and c.proximal.rule in WITHOUT_BATCH,
             f"proximal.rule = {c.proximal.rule} needs no batch",
         ),
         (

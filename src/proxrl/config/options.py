@@ -1,0 +1,58 @@
+"""Options of a rule that is not built in: KEY=VALUE, read as the rule's own dataclass."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from typing import Any, TypeVar, get_type_hints
+
+from proxrl.config.kinds import convert
+from proxrl.config.rules import RuleOptions
+from proxrl.errors import UserError
+
+Options = TypeVar("Options", bound=RuleOptions)
+
+
+def read_options(kind: type[Options], pairs: Sequence[str], rule: str) -> Options:
+    """`["half_life=3"]` as an instance of `kind`, or a `UserError`."""
+    where = f"proximal.options of {rule}"
+    known = [field.name for field in dataclasses.fields(kind)]
+    hints = get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals:
+            raise UserError(f"{where}: invalid {pair!r}: must be KEY=VALUE")
+        if name not in known:
+            choices = f"choose from {', '.join(known)}" if known else "the rule has no options"
+            raise UserError(f"{where}: unknown option {name}: {choices}")
+        if name in values:
+            raise UserError(f"{where}: {name} is set twice")
+        values[name] = _read(f"{where}: {name}", text, hints[name])
+    try:
+        options = kind(**values)
+    except TypeError:
+        missing = [name for name in known if name not in values]
+        raise UserError(f"{where}: missing one of {', '.join(missing)}") from None
+    check_options(options, f"{where}: ")
+    return options
+
+
+def check_options(options: RuleOptions, prefix: str) -> None:
+    """A `UserError` that names the first invalid option, with `prefix` before its name."""
+    for name, invalid, valid in options.problems():
+        if invalid:
+            raise UserError(f"invalid {prefix}{name} {getattr(options, name)}: {valid}")
+
+
+def _read(path: str, text: str, kind: Any) -> Any:
+    """The text as JSON (3, 0.5, true, [1, 2]), or as it stands if the type is a string's."""
+    try:
+        return convert(path, text, kind)
+    except UserError:
+        pass
+    try:
+        value = math.inf if text == "inf" else json.loads(text.lower())
+    except ValueError:
+        value = text
+    return convert(path, value, kind)
