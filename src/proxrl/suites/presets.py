@@ -1,7 +1,8 @@
 """Presets: the agents by name, each a configuration of the one learner.
 
 A preset is an agent in a suite (atari, minatar, classic, ...; docs/suites.md). Within a suite an
-agent and its `-pro` twin differ in one value: `proximal.c`.
+agent and its `-pro` twin differ in one value: `proximal.c`; its `-pro-adaptive` twin has another
+`proximal.rule`.
 """
 
 from dataclasses import replace
