@@ -32,6 +32,8 @@ PAPER = {  # variants x games x 5 seeds
     "anneal": (4, 4),
     "larger-c": (3, 8),
     "value-space": (5, 8),
+    "control": (5, 4),
+    "rules": (10, 4),
 }
 
 

@@ -1,8 +1,12 @@
 """Options of a rule that is not built in: KEY=VALUE, read as the rule's own dataclass."""
 
+import ast
 import dataclasses
+import inspect
+import itertools
 import json
 import math
+import textwrap
 from collections.abc import Sequence
 from typing import Any, TypeVar, get_type_hints
 
@@ -43,6 +47,33 @@ def check_options(options: RuleOptions, prefix: str) -> None:
     for name, invalid, valid in options.problems():
         if invalid:
             raise UserError(f"invalid {prefix}{name} {getattr(options, name)}: {valid}")
+
+
+def describe_options(kind: type[RuleOptions]) -> str:
+    """A line for each option: its name, its default and its docstring."""
+    lines = []
+    for field in dataclasses.fields(kind):
+        default = "" if field.default is dataclasses.MISSING else f"{field.default}"
+        lines.append(f"  {field.name}={default}  {_docstrings(kind).get(field.name, '')}".rstrip())
+    return "\n".join(lines) or "  (none)"
+
+
+def _docstrings(kind: type) -> dict[str, str]:
+    """The strings that follow a class's fields in its source, by field; empty without a source."""
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+    except (OSError, TypeError):
+        return {}
+    body = getattr(tree, "body", [])
+    return {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in itertools.pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 def _read(path: str, text: str, kind: Any) -> Any:

@@ -125,14 +125,14 @@ def _impossible_together(config: RunConfig) -> Rules:
             f"lr/c would be above 1; with lr = {largest_rate:g}, c must be at least that",
         ),
         (
+            "proximal.c" if c.proximal.pull_per_sync is None else "proximal.pull_per_sync",
+            c.proximal.rule in SET_KAPPA and c.c < math.inf,
+            f"proximal.rule = {c.proximal.rule} sets kappa itself; leave c at inf, as in dqn",
+        ),
+        (
             "proximal.pull_per_sync",
             c.proximal.pull_per_sync is not None and c.proximal.rule != "parameters",
             f"with proximal.rule = {c.proximal.rule} there is no such pull, say proximal.c",
-        ),
-        (
-            "proximal.c",
-            c.proximal.rule in SET_KAPPA and c.proximal.c < math.inf,
-            f"proximal.rule = {c.proximal.rule} sets kappa itself; leave c at inf, as in dqn",
         ),
         (
             "proximal.options",

@@ -84,10 +84,10 @@ class Interval:
         if update.sync_distance is not None:
             self._report("sync_distance", update.sync_distance)
         for name, value in update.rule.items():
-            if isinstance(value, int | float):
-                self.tallies.setdefault(OF_THE_RULE + name, Tally()).add(value)
+            if hasattr(value, "detach"):  # a tensor, which the rule may change afterwards
+                self._report(OF_THE_RULE + name, value.detach().clone())
             else:
-                self._report(OF_THE_RULE + name, value.detach())
+                self.tallies.setdefault(OF_THE_RULE + name, Tally()).add(float(value))
 
     def _report(self, name: str, value: "Tensor") -> None:
         self._reported.setdefault(name, []).append(value)

@@ -19,7 +19,7 @@ from proxrl.proximal.rules.adaptive_layers import AdaptiveLayers
 from proxrl.proximal.rules.base import Moments, Rule
 from proxrl.proximal.rules.gradient import Gradient
 from proxrl.proximal.rules.parameters import Parameters
-from proxrl.proximal.rules.registry import make_rule, register_rule
+from proxrl.proximal.rules.registry import make_rule, register_rule, rule_kind
 from proxrl.proximal.rules.scheduled import Scheduled
 from proxrl.proximal.rules.values import Values
 
@@ -34,4 +34,5 @@ __all__ = [
     "Values",
     "make_rule",
     "register_rule",
+    "rule_kind",
 ]

@@ -14,7 +14,6 @@ from proxrl.config import AdaptiveOptions, RunConfig
 from proxrl.proximal.kappa import kappa_of, moment_ratios, noise_ratio, signal_share
 from proxrl.proximal.pull import pull_
 from proxrl.proximal.rules.base import Rule
-from proxrl.proximal.rules.scheduled import strength_of
 from proxrl.types import State
 
 MEASURE_PERIOD = 10  # updates: Adam's mean forgets in 1 / (1 - beta1) = 10
@@ -53,8 +52,7 @@ class Adaptive(Rule):
                 self._measure()
         self._updates += 1
         if self.kappas:
-            strengths = [strength_of(kappa, rate, self.config) for kappa in self.kappas]
-            self.pull(weights, anchor, strengths)
+            self.pull(weights, anchor, [self.strength(kappa, rate) for kappa in self.kappas])
 
     def measured(self) -> Tensor:
         """sum m^2 / sum v of each part of the weights, now; here of all together, [1]."""
@@ -73,6 +71,7 @@ class Adaptive(Rule):
     def _set_kappas(self, ratios: Tensor) -> None:
         mean = ratios.cpu().double() / self._weight
         signal = signal_share(mean, noise_ratio(self.moments.betas[0]))
+        signal = signal.nan_to_num(1.0)  # a diverged run, which the learner reports: no pull
         kappa = kappa_of(signal, self.config.updates_per_sync)
         self.signals = signal.tolist()
         self.kappas = kappa.clamp(self.options.kappa_min, self.options.kappa_max).tolist()

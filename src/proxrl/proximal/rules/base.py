@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from proxrl.config import RuleOptions, RunConfig
 from proxrl.config.options import read_options
+from proxrl.proximal.pull import c_from_pull_per_sync
 from proxrl.types import Batch, State
 
 
@@ -47,6 +48,11 @@ class Rule:
     def read_options(cls, config: RunConfig) -> RuleOptions:
         """The options as `config` has them, or a `UserError`."""
         return read_options(cls.Options, config.proximal.options, config.proximal.rule)
+
+    def strength(self, kappa: float, rate: float) -> float:
+        """alpha/c of a pull per sync, for `pull_` at the learning rate `rate`; at most 1."""
+        alpha, updates = self.config.learner.learning_rate, self.config.updates_per_sync
+        return min(1.0, rate / c_from_pull_per_sync(kappa, alpha, updates))
 
     def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
         """A term to add to the loss."""

@@ -34,11 +34,16 @@ def make_rule(config: RunConfig) -> Rule:
     if name in _rules:
         return _rules[name](config)
     if ":" in name:
-        kind = imported(name, "proximal.rule")
-        if not (isinstance(kind, type) and issubclass(kind, Rule)):
-            raise UserError(f"proximal.rule {name} is no subclass of proxrl.proximal.rules.Rule")
-        if not issubclass(kind.Options, RuleOptions):
-            raise UserError(f"{name}.Options is not a subclass of proxrl.config.RuleOptions")
-        return kind(config)
+        return rule_kind(name)(config)
     known = ", ".join(_rules)
     raise UserError(f"unknown proximal.rule {name}: choose from {known}, or say module:Rule")
+
+
+def rule_kind(name: str) -> type[Rule]:
+    """The class that `module:Rule` names."""
+    kind = imported(name, "proximal.rule")
+    if not (isinstance(kind, type) and issubclass(kind, Rule)):
+        raise UserError(f"proximal.rule {name} is not a subclass of proxrl.proximal.rules.Rule")
+    if not issubclass(kind.Options, RuleOptions):
+        raise UserError(f"{name}.Options is not a subclass of proxrl.config.RuleOptions")
+    return kind

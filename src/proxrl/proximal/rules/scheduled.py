@@ -11,10 +11,7 @@ from proxrl.types import State
 
 
 class Scheduled(Rule):
-    """kappa(t) = first + (last - first) min(1, t / steps), t in agent steps since the first update.
-
-    The pull's strength is (kappa / N) (rate / alpha), N updates per sync.
-    """
+    """kappa(t) = first + (last - first) min(1, t/steps), t agent steps after the first update."""
 
     options: ScheduledOptions
 
@@ -34,7 +31,7 @@ class Scheduled(Rule):
         passed = min(1.0, self._updates * self._steps_per_update / self.options.steps)
         self.kappa = first + (last - first) * passed
         self._updates += 1
-        pull_(weights, anchor, strength_of(self.kappa, rate, self.config))
+        pull_(weights, anchor, self.strength(self.kappa, rate))
 
     def metrics(self) -> Mapping[str, Tensor | float]:
         return {"kappa": self.kappa}
@@ -44,9 +41,3 @@ class Scheduled(Rule):
 
     def load(self, state: State) -> None:
         self._updates = state["updates"]
-
-
-def strength_of(kappa: float, rate: float, config: RunConfig) -> float:
-    """alpha/c of this kappa, at a learning rate that may be annealed; at most 1."""
-    share = rate / config.learner.learning_rate
-    return min(1.0, kappa / config.updates_per_sync * share)
