@@ -130,6 +130,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "from gymnasium.envs.classic_control import CartPoleEnv\n"
         "gymnasium.register('MyEnv-v0', CartPoleEnv)\n"
     )
+    rules = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
+    rule = next(block for kind, block in BLOCK.findall(rules) if kind == "python")
+    (folder / "fading.py").write_text(rule, encoding="utf-8")
     return folder
 
 

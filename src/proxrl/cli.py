@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 
 from proxrl.config import RunConfig, flatten, validated
+from proxrl.config.options import describe_options
 from proxrl.errors import RunFailed, UserError
 from proxrl.suites import BUILT_IN, presets
 
@@ -53,6 +54,13 @@ def train(arguments: list[str]) -> Work:
         raise UserError(
             f"missing option --env: {', '.join(f'--env {one.base.env}' for one in BUILT_IN)} "
             "or any Gymnasium id with discrete actions"
+        )
+    rule = _value_of("--proximal.rule", rest)
+    if wants_help and rule is not None and ":" in rule:
+        from proxrl.proximal.rules import rule_kind
+
+        print(
+            f"proximal.options of {rule}, KEY=VALUE:\n{describe_options(rule_kind(rule).Options)}\n"
         )
     default = TrainOptions(presets.make(agent, BUILT_IN[0].base.env if env is None else env))
     options = _parse_settings(TrainOptions, rest, f"proxrl train {agent}", default)

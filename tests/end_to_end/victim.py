@@ -58,6 +58,16 @@ SCENARIOS: dict[str, RunConfig] = {
             "protocol.life_loss_terminal": True,
         },
     ),
+    "adaptive": presets.make(
+        "dqn",
+        "CartPole-v1",
+        {
+            **SMALL,
+            "steps": 2400,
+            "proximal.rule": "adaptive-layers",
+            "proximal.adaptive.warmup_updates": 150,
+        },
+    ),
     "rainbow": presets.make("rainbow-pro", "MinAtar/Breakout-v1", {**SMALL, "steps": 2400}),
     "rainbow-full": presets.make(
         "rainbow-full-pro", "CartPole-v1", {**SMALL, "steps": 2400, "network.hidden": (32,)}

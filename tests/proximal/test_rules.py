@@ -1,7 +1,9 @@
 """Every proximal rule's gradient against an explicit formula, and a custom rule."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from proxrl import presets
-from proxrl.config import RunConfig, validated
+from proxrl.config import RuleOptions, RunConfig, from_json, to_json, validated
 from proxrl.errors import UserError
 from proxrl.proximal import pull_
 from proxrl.proximal.rules import Gradient, Rule, Values, make_rule, register_rule
@@ -138,6 +140,64 @@ def test_a_custom_rule_needs_no_other_change() -> None:
         resumed.update(batch)
     assert whole.rule.c == resumed.rule.c == 0.05 * 2**8
     assert torch.equal(online(whole), online(resumed))
+
+
+@dataclass(frozen=True)
+class WaningOptions(RuleOptions):
+    """Options of a rule of one's own."""
+
+    factor: float = 2.0
+    """What c is multiplied by."""
+    at: Literal["sync", "update"] = "sync"
+    """When."""
+    layers: tuple[int, ...] = ()
+    name: str = ""
+    strict: bool = False
+
+    def problems(self) -> Sequence[tuple[str, bool, str]]:
+        return [("factor", not self.factor >= 1, "must be at least 1")]
+
+
+class Waning(Doubling):
+    Options = WaningOptions
+    options: WaningOptions
+
+    def synced(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
+        self.c *= self.options.factor
+
+
+WANING = f"{__name__}:Waning"
+
+
+def test_a_rule_of_ones_own_has_options_of_its_own() -> None:
+    given = ("factor=3", "at=update", "layers=[1, 2]", "name=7", "strict=True")
+    run = config(rule=WANING, options=given)
+    expected = WaningOptions(3.0, "update", (1, 2), "7", True)
+    assert make_rule(run).options == expected
+    assert make_rule(from_json(to_json(run))).options == expected, "config.json keeps them"
+    assert make_rule(config(rule=WANING)).options == WaningOptions()
+    register_rule("waning", Waning)
+    assert make_rule(config(rule="waning", options=("factor=inf",))).options.factor == math.inf
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("factor", "invalid 'factor': must be KEY=VALUE"),
+        ("speed=1", "unknown option speed: choose from factor, at, layers, name, strict"),
+        ("factor=fast", "factor"),
+        ("at=never", "at"),
+        ("factor=0.5", r"factor 0\.5: must be at least 1"),
+    ],
+)
+def test_an_invalid_option_of_a_rule_of_ones_own_is_named(option: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"proximal.options of .*{message}"):
+        make_rule(config(rule=WANING, options=(option,)))
+
+
+def test_a_rule_without_options_takes_none() -> None:
+    with pytest.raises(UserError, match="the rule has no options"):
+        make_rule(config(rule=f"{__name__}:Doubling", options=("factor=3",)))
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ PAPER = {  # variants x games x 5 seeds
     "anneal": (4, 4),
     "larger-c": (3, 8),
     "value-space": (5, 8),
+    "control": (5, 4),
+    "rules": (10, 4),
 }
 
 
@@ -108,6 +110,36 @@ def test_on_minatar_updates_per_sync_and_kappa_keep_the_papers_ratios() -> None:
             assert job.config.pull_per_sync == pytest.approx(large[variant].config.pull_per_sync)
     anneal = of_variant("anneal", "session")["dqn-anneal-tenth"].config.learner
     assert anneal.annealed_rate == pytest.approx(anneal.learning_rate / 10)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "session", "laptop", "paper"])
+def test_the_control_is_a_share_of_the_presets_step_size_in_every_suite(scale: str) -> None:
+    for name in ("control", "rules"):
+        variants = of_variant(name, scale)
+        alpha = variants["dqn"].config.learner.learning_rate
+        for share in ("0.5", "0.65", "0.8"):
+            config = variants[f"dqn-alpha-{share}"].config
+            assert config.learner.learning_rate == pytest.approx(float(share) * alpha)
+            assert config.pull_per_sync == 0.0
+            assert set(differences(config, variants["dqn"].config)) == {"learner.learning_rate"}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "session", "laptop", "paper"])
+def test_the_study_of_rules_has_every_rule_and_kappa(scale: str) -> None:
+    variants = {name: job.config for name, job in of_variant("rules", scale).items()}
+    for kappa in ("0.25", "0.5", "1"):
+        pulled = variants[f"dqn-pro-kappa-{kappa}"]
+        assert pulled.pull_per_sync == pytest.approx(float(kappa))
+    rules = {name: config.proximal.rule for name, config in variants.items()}
+    assert rules["dqn-scheduled"] == "scheduled"
+    assert rules["dqn-pro-adaptive"] == "adaptive"
+    assert rules["dqn-pro-adaptive-layers"] == "adaptive-layers"
+    adaptive, dqn = variants["dqn-pro-adaptive"], variants["dqn"]
+    assert set(differences(adaptive, dqn)) == {"agent", "proximal.rule"}
+    updates = (adaptive.steps - adaptive.replay.warmup_steps) / 4
+    warmup = adaptive.proximal.adaptive.warmup_updates
+    assert warmup + adaptive.updates_per_sync < updates, "the rule acts"
+    assert variants["dqn-scheduled"].proximal.scheduled.steps <= dqn.steps
 
 
 def test_what_is_carried_over_meets_the_preset_exactly() -> None:

@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 
 from proxrl import presets, register_suite
-from proxrl.config import flatten, validated
+from proxrl.config import differences, flatten, validated
 from proxrl.errors import UserError
 from proxrl.suites import ANY, BUILT_IN, Score, Suite, agents, registry, suite_named, suite_of
 from proxrl.suites.any import COLUMNS, LARGE_IMAGE, SMALL_IMAGE, VECTOR
@@ -265,3 +265,18 @@ def test_a_registered_suite_is_found_with_its_presets(
     with pytest.raises(UserError, match="suite mine has no preset rainbow: choose from dqn"):
         presets.make("rainbow", "Mine-v0")
     assert suite_of("ALE/Pong-v5") is ATARI, "built-in suites come first"
+
+
+@pytest.mark.parametrize("agent", ["dqn", "rainbow"])
+@pytest.mark.parametrize("suite", BUILT_IN, ids=lambda suite: suite.name)
+def test_the_adaptive_preset_differs_from_the_plain_one_in_its_rule_alone(
+    suite: Suite, agent: str
+) -> None:
+    twin = f"{agent}-pro-adaptive"
+    plain, adaptive = (
+        validated(presets.of_suite(suite, name, suite.base.env)) for name in (agent, twin)
+    )
+    assert differences(plain, adaptive) == {
+        "agent": (agent, twin),
+        "proximal.rule": ("parameters", "adaptive"),
+    }

@@ -15,7 +15,10 @@ CONFIG = presets.make("dqn", "CartPole-v1", {"logging.tensorboard": False})
 
 
 def update(
-    loss: float, sync: float | None = None, distances: tuple[float, float] | None = None
+    loss: float,
+    sync: float | None = None,
+    distances: tuple[float, float] | None = None,
+    **rule: torch.Tensor | float,
 ) -> Update:
     return Update(
         torch.tensor(loss),
@@ -23,6 +26,7 @@ def update(
         torch.zeros(1),
         None if distances is None else Distances(*map(torch.tensor, distances)),
         None if sync is None else torch.tensor(sync),
+        rule,
     )
 
 
@@ -64,6 +68,24 @@ def test_an_interval_continues_from_its_state_whatever_the_order_of_keys() -> No
         each.add_update(update(0.3))
         each.read_updates()
     assert list(restored.summary().items()) == list(interval.summary().items())
+
+
+def test_a_rules_metrics_are_averaged_under_its_own_names() -> None:
+    """Floats or tensors, whenever the rule reports them; names that it never reports are absent."""
+    interval = Interval()
+    interval.add_update(update(1.0, kappa=0.5, signal=torch.tensor(0.25)))
+    interval.add_update(update(1.0, kappa=1.5, signal=torch.tensor(0.75)))
+    interval.add_update(update(1.0, signal=torch.tensor(2.0)))
+    interval.read_updates()
+    restored = Interval()
+    restored.load(dict(sorted(interval.state().items(), reverse=True)))
+    for each in (interval, restored):
+        summary = each.summary()
+        assert summary["rule/kappa"] == 1.0
+        assert summary["rule/signal"] == 1.0
+    assert list(restored.summary()) == list(interval.summary())
+    interval.clear()
+    assert not any(name.startswith("rule/") for name in interval.summary())
 
 
 def test_resuming_cuts_back_what_came_after_the_checkpoint(tmp_path: Path) -> None:

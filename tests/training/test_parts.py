@@ -12,6 +12,8 @@ from proxrl.errors import UserError
 from proxrl.proximal.pull import pull_
 from proxrl.proximal.rules import Rule, register_rule
 from proxrl.replay import Gather, UniformReplay, register_sampler
+from proxrl.runs.folder import METRICS
+from proxrl.runs.lines import read_lines
 from proxrl.training.run import resume, train
 from proxrl.types import Batch, State
 from tests.end_to_end.runs import newest
@@ -40,6 +42,20 @@ class Averaged(Rule):
 
     def load(self, state: State) -> None:
         self.syncs, self.mean = state["syncs"], state.get("mean")
+
+
+class Jittered(Rule):
+    """Pulls by a random share of alpha/c, and reports it."""
+
+    draws = True
+    share = 0.0
+
+    def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
+        self.share = self.generator.random()
+        pull_(weights, anchor, rate / self.c * self.share)
+
+    def metrics(self) -> dict[str, float]:
+        return {"share": self.share}
 
 
 class EveryBatchTwice(UniformReplay):
@@ -98,6 +114,23 @@ def test_a_stateful_part_is_bit_identical_after_a_resume_and_its_state_matters(
     assert all((arrays["whole"][name] == arrays["exact"][name]).all() for name in arrays["whole"])
     online = [name for name in arrays["whole"] if name.startswith("online.")]
     assert any((arrays["whole"][name] != arrays["forgetful"][name]).any() for name in online)
+
+
+def test_a_rule_that_draws_is_bit_identical_after_a_resume_and_logs_its_metrics(
+    tmp_path: Path,
+) -> None:
+    settings = {**SETTINGS, "proximal.rule": f"{__name__}:Jittered"}
+    settings |= {"checkpoint.period_steps": 153, "evaluation.period_steps": 200}
+    config = presets.make("dqn-pro", "CartPole-v1", settings, steps=400)
+    train(config, tmp_path / "whole")
+    train(config.override({"steps": 153}), tmp_path / "resumed")
+    resume(tmp_path / "resumed", {"steps": 400})
+    whole, resumed = (newest(tmp_path / name) for name in ("whole", "resumed"))
+    assert all((whole[0][name] == resumed[0][name]).all() for name in whole[0])
+    assert whole[1]["generators"] == resumed[1]["generators"]
+    assert "rule" in whole[1]["generators"]
+    lines = read_lines(tmp_path / "whole" / METRICS)
+    assert [0.3 < line["rule/share"] < 0.7 for line in lines] == [True, True]
 
 
 def test_their_arrays_have_readable_names(tmp_path: Path) -> None:

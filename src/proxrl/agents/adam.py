@@ -17,6 +17,7 @@ class Adam:
 
     def __init__(self, layout: Layout, epsilon: float) -> None:
         self._layout = layout
+        self.betas = (BETA_1, BETA_2)
         self._epsilon = epsilon
         self.mean = layout.zeros()  # running average of the gradient
         self.square = layout.zeros()  # and of its square
@@ -34,13 +35,17 @@ class Adam:
             [],
             self.steps,
             lr=learning_rate,
-            beta1=BETA_1,
-            beta2=BETA_2,
+            beta1=self.betas[0],
+            beta2=self.betas[1],
             weight_decay=0.0,
             eps=self._epsilon,
             amsgrad=False,
             maximize=False,
         )
+
+    def views(self, vectors: list[Tensor]) -> dict[str, Tensor]:
+        """Each parameter's part of vectors like the weights or the moments, by its name."""
+        return self._layout.views(vectors)
 
     def state(self) -> dict[str, Tensor]:
         """The moments by parameter name, and the number of steps."""

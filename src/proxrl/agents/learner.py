@@ -10,6 +10,7 @@ target rule, proximal rule and step-size rule, which are config values.
 
 import copy
 import math
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
@@ -52,6 +53,7 @@ class Update(NamedTuple):
     priorities: Tensor  # [batch]: |TD error| or cross-entropy of each transition
     distances: Distances | None  # measured a few times between two syncs
     sync_distance: Tensor | None  # ||theta_new - theta_old||, if the target was synced
+    rule: Mapping[str, Tensor | float]  # the proximal rule's own metrics
 
 
 class Learner:
@@ -63,15 +65,18 @@ class Learner:
         config: RunConfig,
         device: torch.device,
         noise: np.random.Generator | None = None,
+        rule_generator: np.random.Generator | None = None,
     ) -> None:
         self.online = network.to(device)
         self.target = copy.deepcopy(self.online).requires_grad_(False)
         layout = Layout(self.online)
         self.weights = layout.move_(self.online, with_gradient=True)  # w
         self.anchor = layout.move_(self.target, with_gradient=False)  # theta
-        self.rule = make_rule(config)
         self.updates = 0
         self._adam = Adam(layout, config.learner.adam_epsilon)
+        self.rule = make_rule(config)
+        self.rule.moments = self._adam
+        self.rule.generator = rule_generator or np.random.default_rng(config.seed)
         self._head = make_head(config.head, config.learner.loss).to(device)
         self._config = config
         self._noise = noise or np.random.default_rng(config.seed)
@@ -103,7 +108,12 @@ class Learner:
         sync_distance = self._sync_target()
 
         return Update(
-            losses.mean(), found.values.mean(), found.priorities, distances, sync_distance
+            losses.mean(),
+            found.values.mean(),
+            found.priorities,
+            distances,
+            sync_distance,
+            self.rule.metrics(),
         )
 
     def _targets(self, batch: Batch) -> Tensor:

@@ -1,6 +1,7 @@
 """The complete configuration of a run: settings, validation and serialization."""
 
 from proxrl.config.plain import differences, flatten, from_json, to_json
+from proxrl.config.rules import AdaptiveOptions, RuleOptions, ScheduledOptions
 from proxrl.config.settings import (
     CheckpointConfig,
     EvaluationConfig,
@@ -18,6 +19,7 @@ from proxrl.config.settings import (
 from proxrl.config.validity import validated
 
 __all__ = [
+    "AdaptiveOptions",
     "CheckpointConfig",
     "EvaluationConfig",
     "ExplorationConfig",
@@ -28,7 +30,9 @@ __all__ = [
     "ProtocolConfig",
     "ProximalConfig",
     "ReplayConfig",
+    "RuleOptions",
     "RunConfig",
+    "ScheduledOptions",
     "TargetConfig",
     "differences",
     "flatten",

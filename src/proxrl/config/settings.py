@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from proxrl.config.rules import AdaptiveOptions, ScheduledOptions
 from proxrl.errors import UserError
 
 
@@ -133,7 +134,8 @@ class ProximalConfig:
     rule: str = "parameters"
     """parameters: the paper's pull, decoupled from Adam; gradient: (w - theta)/c added to the
     gradient, so that Adam rescales it; values: (1/c) mean (Q(w) - Q(theta))^2 added to the loss;
-    or a registered rule or module:Rule."""
+    adaptive, adaptive-layers: the pull with kappa from the gradient's signal-to-noise ratio;
+    scheduled: the pull with kappa by a schedule; or a registered rule or module:Rule."""
     c: float = math.inf
     """The paper's c-tilde; inf is plain DQN."""
     pull_per_sync: float | None = None
@@ -142,6 +144,10 @@ class ProximalConfig:
     """Rule values: the action taken only, or all actions of a state."""
     own_batch: bool = False
     """Rule values: use a separate, uniformly sampled batch instead of the batch of the loss."""
+    adaptive: AdaptiveOptions = field(default_factory=AdaptiveOptions)
+    scheduled: ScheduledOptions = field(default_factory=ScheduledOptions)
+    options: tuple[str, ...] = ()
+    """Options of a registered rule or module:Rule, each KEY=VALUE (docs/rules.md)."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,9 @@
 import math
 
 from proxrl.config.kinds import convert, kind_of
+from proxrl.config.options import check_options
 from proxrl.config.plain import flatten
+from proxrl.config.rules import BUILT_IN, SET_KAPPA, WITHOUT_BATCH
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
@@ -16,6 +18,8 @@ def validated(config: RunConfig) -> RunConfig:
         converted = convert(path, value, kind_of(path))
         if type(converted) is not type(value):  # list to tuple, int to float
             config = config.override({path: converted})
+    check_options(config.proximal.adaptive, "proximal.adaptive.")
+    check_options(config.proximal.scheduled, "proximal.scheduled.")
     for rules in (_field_errors, _combination_errors):  # in this order
         for path, invalid, requirement in rules(config):
             if invalid:
@@ -121,18 +125,28 @@ def _combination_errors(config: RunConfig) -> Rules:
             f"lr/c must be at most 1, so c at least lr = {largest_rate:g}",
         ),
         (
+            "proximal.c" if c.proximal.pull_per_sync is None else "proximal.pull_per_sync",
+            c.proximal.rule in SET_KAPPA and c.c < math.inf,
+            f"proximal.rule = {c.proximal.rule} sets kappa itself; leave c at inf, as in dqn",
+        ),
+        (
             "proximal.pull_per_sync",
             c.proximal.pull_per_sync is not None and c.proximal.rule != "parameters",
             f"not supported by proximal.rule = {c.proximal.rule}; set proximal.c",
         ),
         (
+            "proximal.options",
+            bool(c.proximal.options) and c.proximal.rule in BUILT_IN,
+            f"proximal.rule = {c.proximal.rule} is built in and has settings of its own",
+        ),
+        (
             "proximal.actions",
-            c.proximal.actions == "all" and c.proximal.rule in ("parameters", "gradient"),
+            c.proximal.actions == "all" and c.proximal.rule in WITHOUT_BATCH,
             f"not used by proximal.rule = {c.proximal.rule}",
         ),
         (
             "proximal.own_batch",
-            c.proximal.own_batch and c.proximal.rule in ("parameters", "gradient"),
+            c.proximal.own_batch and c.proximal.rule in WITHOUT_BATCH,
             f"not used by proximal.rule = {c.proximal.rule}",
         ),
         (

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FEW_GAMES = 8  # up to this many, the curves of every game come first
 MOST_VALUES = 150_000  # in the page's JSON; above, only every n-th point is included
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-METRICS = ("eval_return", "sync_distance", "value_distance")
+METRICS = ("eval_return", "sync_distance", "value_distance", "kappa", "signal")
 
 
 def render(

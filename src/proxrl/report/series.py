@@ -18,8 +18,10 @@ from proxrl.suites import presets
 NAMES = {
     "dqn": "DQN",
     "dqn-pro": "DQN Pro",
+    "dqn-pro-adaptive": "DQN Pro adaptive",
     "rainbow": "Rainbow",
     "rainbow-pro": "Rainbow Pro",
+    "rainbow-pro-adaptive": "Rainbow Pro adaptive",
     "rainbow-full": "Full Rainbow",
     "rainbow-full-pro": "Full Rainbow Pro",
     "dqn-authors": "DQN (authors' code)",
@@ -31,8 +33,10 @@ NAMES = {
 COLOURS = {
     "dqn": ("#2b6cb0", "#6cb2f5"),
     "dqn-pro": ("#c53030", "#ff7b7b"),
+    "dqn-pro-adaptive": ("#6b46c1", "#b794f4"),
     "rainbow": ("#2f855a", "#5fd39a"),
     "rainbow-pro": ("#d69e2e", "#f2c94c"),
+    "rainbow-pro-adaptive": ("#b83280", "#f687b3"),
     "rainbow-full": ("#2c7a7b", "#5cc8cb"),
     "rainbow-full-pro": ("#c05621", "#f5a167"),
     "dqn-authors": ("#2c5282", "#90cdf4"),
@@ -48,6 +52,7 @@ SHORT = {
     "target.tau": "τ",
     "target.period_unit": "period in",
     "learner.learning_rate": "α",
+    "proximal.rule": "rule",
     "replay.batch_size": "batch",
     "replay.n_step": "n",
     "learner.discount": "γ",
@@ -107,7 +112,7 @@ def group(runs: Sequence[Run], headline: Sequence[RunConfig] = ()) -> dict[Serie
 
 def partner(series: Series, all_series: Sequence[Series]) -> Series | None:
     """The main series of the agent without the pull, to compare this main series with."""
-    base = series.agent.removesuffix("-pro")
+    base = series.agent.removesuffix("-adaptive").removesuffix("-pro")
     if not series.main or base == series.agent:
         return None
     return next((one for one in all_series if one.main and one.agent == base), None)

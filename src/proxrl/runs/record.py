@@ -22,7 +22,14 @@ from proxrl.runs.status import Status, status_of
 from proxrl.types import Array
 
 LARGEST = 2**62  # maximum number of steps
-CURVES = ("eval_return", "sync_distance", "value_distance", "parameter_distance")
+CURVES = (
+    "eval_return",
+    "sync_distance",
+    "value_distance",
+    "parameter_distance",
+    "kappa",  # of proximal rules that report it, as is the signal
+    "signal",
+)
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -35,6 +42,8 @@ class _Line(msgspec.Struct, gc=False):
     sync_distance: float | None = msgspec.field(name="train/sync_distance", default=None)
     value_distance: float | None = msgspec.field(name="train/value_distance", default=None)
     parameter_distance: float | None = msgspec.field(name="train/parameter_distance", default=None)
+    kappa: float | None = msgspec.field(name="rule/kappa", default=None)
+    signal: float | None = msgspec.field(name="rule/signal", default=None)
     periods: list[tuple[int, float | None, int]] = msgspec.field(
         name="train/period_returns", default=[]
     )

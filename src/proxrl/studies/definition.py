@@ -38,7 +38,7 @@ DATA = resources.files("proxrl.studies") / "data"
 # fmt: off
 BUILT_IN = (  # by figure
     "pmpi", "tune-c", "main", "distance", "period", "polyak", "anneal", "larger-c", "value-space",
-    "demo",
+    "control", "rules", "demo",
 )
 # fmt: on
 STUDY_KEYS = ("title", "figures", "written_for", "headline", "variants", "scales", "plan")

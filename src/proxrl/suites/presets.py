@@ -1,7 +1,8 @@
 """Presets: named configurations of the learner.
 
 A preset is an agent in a suite (atari, minatar, classic, ...; docs/suites.md). Within a suite an
-agent and its `-pro` version differ only in `proximal.c`.
+agent and its `-pro` version differ only in `proximal.c`, its `-pro-adaptive` version in
+`proximal.rule`.
 """
 
 from dataclasses import replace

@@ -43,7 +43,7 @@ def show_presets(console: Console | None = None) -> None:
             console.print(table)
 
     show(
-        "presets: X and X-pro differ only in proximal.c",
+        "presets: X-pro differs from X in proximal.c, X-pro-adaptive in proximal.rule",
         "preset",
         {agent: [_c(column, agent) for column in columns] for agent in AGENTS},
     )
@@ -76,7 +76,10 @@ def _rows(columns: list[Column], agent: str, paths: list[str]) -> dict[str, list
 
 
 def _c(column: Column, agent: str) -> str:
-    return f"c = {column[agent]['proximal.c']:g}" if agent in column else NOTHING
+    if agent not in column:
+        return NOTHING
+    rule = column[agent]["proximal.rule"]
+    return f"c = {column[agent]['proximal.c']:g}" if rule == "parameters" else rule
 
 
 def _format(value: Any) -> str:

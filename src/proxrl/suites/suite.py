@@ -28,6 +28,8 @@ _OTHER_PARTS = {
     "exploration.decay_steps": 0,
 }
 
+ADAPTIVE = {"proximal.rule": "adaptive"}  # kappa sets itself: docs/rules.md
+
 
 class Score(NamedTuple):
     """Reference scores of a game."""
@@ -40,15 +42,18 @@ def agents(rainbow: Settings, dqn_c: float, rainbow_c: float) -> dict[str, Setti
     """Overrides of each agent for a suite's base config, which is DQN's.
 
     `rainbow`: additional settings of Rainbow. `dqn_c` and `rainbow_c`: `proximal.c` of the Pro
-    agents, the only difference between an agent and its Pro version.
+    agents, the only difference between an agent and its Pro version. The adaptive versions differ
+    in `proximal.rule` instead.
     """
     rainbow = {**_THREE_PARTS, **rainbow}
     full = {**rainbow, **_OTHER_PARTS}
     return {
         "dqn": {},
         "dqn-pro": {"proximal.c": dqn_c},
+        "dqn-pro-adaptive": ADAPTIVE,
         "rainbow": rainbow,
         "rainbow-pro": {**rainbow, "proximal.c": rainbow_c},
+        "rainbow-pro-adaptive": {**rainbow, **ADAPTIVE},
         "rainbow-full": full,
         "rainbow-full-pro": {**full, "proximal.c": rainbow_c},
     }

@@ -70,7 +70,13 @@ class Trainer:
         self.replay = sampler_of(config.replay)(
             self._make_gather(), self.generators["sampling"], config.replay
         )
-        self.learner = Learner(setup.network, config, self.device, self.generators.get("noise"))
+        self.learner = Learner(
+            setup.network,
+            config,
+            self.device,
+            self.generators.get("noise"),
+            self.generators.get("rule"),
+        )
         self.interval = Interval()
         self.training_returns = TrainingReturns(
             config.evaluation.training_period_steps, state["step"] if state else 0

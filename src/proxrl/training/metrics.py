@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from proxrl.agents.learner import Update
 
+OF_THE_RULE = "rule/"  # before the names of a proximal rule's metrics
 NO_LINES: State = {"metrics": 0, "episodes": 0}
 
 
@@ -44,15 +45,22 @@ class Tally:
 class Interval:
     """Means of what happened since the last line of metrics.jsonl."""
 
-    OF_UPDATES = ("loss", "mean_value", "parameter_distance", "value_distance", "sync_distance")
-    NAMES = ("episode_return", "episode_length", *OF_UPDATES)
+    NAMES = (
+        "episode_return",
+        "episode_length",
+        "loss",
+        "mean_value",
+        "parameter_distance",
+        "value_distance",
+        "sync_distance",
+    )
 
     def __init__(self) -> None:
         self.clear()
 
     def clear(self) -> None:
         self.tallies = {name: Tally() for name in self.NAMES}
-        self._reported: dict[str, list[Tensor]] = {name: [] for name in self.OF_UPDATES}
+        self._reported: dict[str, list[Tensor]] = {}
 
     def state(self) -> State:
         return {name: [tally.total, tally.count] for name, tally in self.tallies.items()}
@@ -68,30 +76,37 @@ class Interval:
 
     def add_update(self, update: "Update") -> None:
         """Keep its values, tensors on the learner's device, until `read_updates`."""
-        self._reported["loss"].append(update.loss)
-        self._reported["mean_value"].append(update.mean_value)
+        self._report("loss", update.loss)
+        self._report("mean_value", update.mean_value)
         if update.distances is not None:
-            self._reported["parameter_distance"].append(update.distances.parameters)
-            self._reported["value_distance"].append(update.distances.values)
+            self._report("parameter_distance", update.distances.parameters)
+            self._report("value_distance", update.distances.values)
         if update.sync_distance is not None:
-            self._reported["sync_distance"].append(update.sync_distance)
+            self._report("sync_distance", update.sync_distance)
+        for name, value in update.rule.items():
+            if hasattr(value, "detach"):  # a tensor, which the rule may change afterwards
+                self._report(OF_THE_RULE + name, value.detach().clone())
+            else:
+                self.tallies.setdefault(OF_THE_RULE + name, Tally()).add(float(value))
+
+    def _report(self, name: str, value: "Tensor") -> None:
+        self._reported.setdefault(name, []).append(value)
 
     def read_updates(self) -> tuple[list[float], list[float]]:
         """Add the kept values to the means, in order; returns the new losses and mean values."""
         import torch  # not needed for reading logs
 
-        found = {
-            name: torch.stack(tensors).tolist() if tensors else []
-            for name, tensors in self._reported.items()
-        }
-        self._reported = {name: [] for name in self._reported}
+        found = {name: torch.stack(tensors).tolist() for name, tensors in self._reported.items()}
+        self._reported = {}
         for name, values in found.items():
+            tally = self.tallies.setdefault(name, Tally())
             for value in values:
-                self.tallies[name].add(value)
-        return found["loss"], found["mean_value"]
+                tally.add(value)
+        return found.get("loss", []), found.get("mean_value", [])
 
     def summary(self) -> dict[str, Any]:
-        means: dict[str, Any] = {f"train/{name}": t.mean for name, t in self.tallies.items()}
+        means: dict[str, Any] = {f"train/{name}": self.tallies[name].mean for name in self.NAMES}
+        means |= {name: self.tallies[name].mean for name in sorted({*self.tallies} - {*self.NAMES})}
         means["train/episodes"] = self.tallies["episode_return"].count
         means["train/syncs"] = self.tallies["sync_distance"].count
         return means

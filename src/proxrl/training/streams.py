@@ -7,6 +7,7 @@ theirs (`envs/journal.py`, `evaluate.py`); the states of the others are saved in
 import numpy as np
 
 from proxrl.config import RunConfig
+from proxrl.proximal.rules import make_rule
 from proxrl.types import State
 
 (
@@ -16,7 +17,8 @@ from proxrl.types import State
     SAMPLING_STREAM,
     NOISE_STREAM,
     PROXIMAL_STREAM,
-) = range(6)
+    RULE_STREAM,
+) = range(7)
 
 
 class Generators(dict[str, np.random.Generator]):
@@ -37,6 +39,8 @@ def generators_of(config: RunConfig) -> Generators:
         streams["noise"] = NOISE_STREAM
     if config.proximal.own_batch:
         streams["proximal"] = PROXIMAL_STREAM
+    if make_rule(config).draws:
+        streams["rule"] = RULE_STREAM
     return Generators(
         (name, np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(stream,))))
         for name, stream in streams.items()

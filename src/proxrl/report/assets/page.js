@@ -22,6 +22,9 @@
   if (data.scale.some(Boolean)) metrics.scaled = data.unit;
   metrics.sync_distance = "size of the target updates";
   metrics.value_distance = "|Q online − Q target|";
+  const reported = (name) => data.series.some((series) => series.games.some((game) => game[name]));
+  if (reported("kappa")) metrics.kappa = "κ, pull per sync";
+  if (reported("signal")) metrics.signal = "ρ, share of signal in the gradient";
   const state = { metric: "eval_return", bands: true, every: false, hidden: new Set() };
 
   function linesOf(game) {

@@ -1,0 +1,80 @@
+"""What a proximal rule is: the places of an update where it may act."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol
+
+import numpy as np
+from torch import Tensor, nn
+
+from proxrl.config import RuleOptions, RunConfig
+from proxrl.config.options import read_options
+from proxrl.proximal.pull import c_from_pull_per_sync
+from proxrl.types import Batch, State
+
+
+class Moments(Protocol):
+    """The optimizer as a rule sees it: Adam's moments, and how the weights are laid out.
+
+    Weights, anchor and moments are lists of vectors, nearly always of one (agents/weights.py).
+    """
+
+    mean: list[Tensor]  # running mean of the gradient, not bias-corrected
+    square: list[Tensor]  # running mean of its square
+    steps: list[Tensor]  # optimizer steps taken, one scalar for each vector
+    betas: tuple[float, float]
+
+    def views(self, vectors: list[Tensor]) -> dict[str, Tensor]:
+        """Each parameter's part of the vectors, by its name and in its shape."""
+
+
+class Rule:
+    """A rule that does nothing (plain DQN): subclass it and override the places where you act."""
+
+    Options: ClassVar[type[RuleOptions]] = RuleOptions
+    """Frozen dataclass of the rule's options; `self.options` is one, from `proximal.options`."""
+    draws: ClassVar[bool] = False
+    """The rule draws random numbers from `self.generator`, whose state checkpoints hold."""
+
+    options: RuleOptions
+    generator: np.random.Generator  # set by the learner
+    moments: Moments  # set by the learner
+
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
+        self.c = config.c
+        self.options = self.read_options(config)
+
+    @classmethod
+    def read_options(cls, config: RunConfig) -> RuleOptions:
+        """The options as `config` has them, or a `UserError`."""
+        return read_options(cls.Options, config.proximal.options, config.proximal.rule)
+
+    def strength(self, kappa: float, rate: float) -> float:
+        """alpha/c of a pull per sync, for `pull_` at the learning rate `rate`; at most 1."""
+        alpha, updates = self.config.learner.learning_rate, self.config.updates_per_sync
+        return min(1.0, rate / c_from_pull_per_sync(kappa, alpha, updates))
+
+    def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
+        """A term to add to the loss."""
+        return None
+
+    def change_gradient(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
+        """After the backward pass, before the step."""
+
+    def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
+        """With the gradient taken, before the optimizer's step of learning rate `rate`."""
+
+    def synced(self, weights: list[Tensor], anchor: list[Tensor]) -> None:
+        """After the target network moved."""
+
+    def metrics(self) -> Mapping[str, Tensor | float]:
+        """After each update, scalars to average over an interval of metrics.jsonl: `kappa` is
+        logged as `rule/kappa`. Do not wait for a device here: return its tensors."""
+        return {}
+
+    def state(self) -> State:
+        """What the next update depends on besides weights and config: tensors and plain values."""
+        return {}
+
+    def load(self, state: State) -> None:
+        """Continue where `state` was taken."""

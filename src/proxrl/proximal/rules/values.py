@@ -1,0 +1,27 @@
+"""The proximal term in value space (appendix)."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from proxrl.proximal.rules.base import Rule
+from proxrl.types import Batch
+
+
+class Values(Rule):
+    """(1/c) mean (Q(s, a; w) - Q(s, a; theta))^2, over the action taken or all of a state's.
+
+    Q is the expected return for either head, so that c has the same unit; of noisy layers it is
+    the mean. Every state counts alike, also those of a prioritised batch.
+    """
+
+    def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
+        if math.isinf(self.c):
+            return None
+        with torch.no_grad():
+            anchored = target(batch.states)  # [batch, actions]
+        away: Tensor = online(batch.states) - anchored
+        if self.config.proximal.actions == "taken":
+            away = away.gather(1, batch.actions[:, None])
+        return away.square().mean() / self.c
