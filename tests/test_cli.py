@@ -34,7 +34,10 @@ MISTAKES = [
     ([*CARTPOLE, "--proximal.rule", "elastic"], "unknown proximal.rule elastic: choose from"),
     ([*CARTPOLE, "--head.v-min", "5", "--head.v-max", "5"], "below head.v_max = 5"),
     ([*CARTPOLE, "--head.atoms", "1"], "at least 2"),
-    ([*CARTPOLE, "--proximal.rule", "math:sqrt"], "is not a subclass of proxrl.proximal.rules.Rule"),
+    (
+        [*CARTPOLE, "--proximal.rule", "math:sqrt"],
+        "is not a subclass of proxrl.proximal.rules.Rule",
+    ),
     ([*CARTPOLE, "--proximal.rule", ":x"], "cannot be imported"),
     ([*CARTPOLE, "--learner.loss", "cubic"], "squared"),
     ([*CARTPOLE, "--replay.batch-size", "5000"], "at most replay.warmup_steps"),
