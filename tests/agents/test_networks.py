@@ -156,6 +156,10 @@ def test_minatar_has_the_published_number_of_weights() -> None:
         (MINATAR, (16, 4, 3, 3)),
         (VECTOR, (128, 4)),
         (ObservationSpec((4,), "float32", stack=3), (128, 12)),
+        (ObservationSpec((36, 40), "uint8", 2, high=255.0), (32, 2, 8, 8)),
+        (ObservationSpec((40, 35), "uint8", 2, high=255.0), (16, 2, 3, 3)),
+        (ObservationSpec((3, 9), "uint8", 2, high=255.0), (16, 2, 3, 3)),
+        (ObservationSpec((9, 2), "uint8", 2, high=255.0), (128, 36)),
     ],
 )
 def test_auto_fits_the_observation(spec: ObservationSpec, first: tuple[int, ...]) -> None:
@@ -269,6 +273,14 @@ def linear(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.M
     return nn.Sequential(nn.Flatten(), nn.Linear(spec.shape[0], actions))
 
 
+def silent_failure(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+    raise ValueError
+
+
+def no_module(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> Any:
+    return torch.relu
+
+
 def too_narrow(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(spec.shape[0] - 1, actions))
 
@@ -310,6 +322,11 @@ def test_a_network_of_ones_own_by_name_or_by_module() -> None:
         ("nature", VECTOR, "needs images"),
         ("nature-same", VECTOR, "needs images"),
         ("nature", MINATAR, "36 x 36"),
+        ("nature", ObservationSpec((84, 35), "uint8", 1, high=255.0), "36 x 36"),
+        ("minatar", VECTOR, "3 x 3"),
+        ("minatar", ObservationSpec((10, 2), "uint8", 1, high=255.0), "3 x 3"),
+        (f"{__name__}:silent_failure", VECTOR, "cannot be built: ValueError"),
+        (f"{__name__}:no_module", VECTOR, "not a torch.nn.Module"),
         ("no_module:f", VECTOR, "cannot be imported"),
         (":f", VECTOR, "cannot be imported"),
         (f"{__name__}:too_narrow", VECTOR, "cannot be built: mat1 and mat2"),

@@ -104,3 +104,20 @@ def test_the_yardsticks_of_docs_drop_in(kappa: float) -> None:
     assert drift.item() / updates == pytest.approx((1 - math.exp(-kappa)) / kappa, rel=0.01)
     walk = math.sqrt((1 - math.exp(-2 * kappa)) / (2 * kappa))
     assert math.sqrt(variance / updates) == pytest.approx(walk, rel=0.01)
+
+
+def test_a_c_that_no_pull_per_sync_can_tell_is_refused() -> None:
+    """Without a step, or without an update between two syncs, every c has the pull per sync 0."""
+    for rate, updates in ((0.0, 2000), (1e-4, 0)):
+        with pytest.raises(ValueError, match="say c"):
+            c_from_pull_per_sync(1.0, rate, updates)
+
+
+def test_a_negative_learning_rate_is_refused_and_zero_pulls_nothing() -> None:
+    with pytest.raises(ValueError, match="must not be negative"):
+        pull_strength(-1e-4, 0.2)
+    assert pull_strength(0.0, 0.2) == 0.0
+
+
+def test_without_parameters_there_is_no_distance() -> None:
+    assert distance([], []) == 0.0

@@ -61,9 +61,10 @@ class Edge(np.random.Generator):
         return np.full(size, np.nextafter(1.0, 0.0))
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
 @pytest.mark.parametrize("seed", range(20))
-def test_the_edge_of_a_stratum_stays_inside_the_tree(seed: int) -> None:
-    weights = np.random.default_rng(seed).random(1000)
+def test_the_edge_of_a_stratum_stays_inside_the_tree(seed: int, scale: float) -> None:
+    weights = np.random.default_rng(seed).random(1000) * scale
     weights[-300:] = 0.0
     drawn = tree_of(weights).draw(32, Edge())
     assert (weights[drawn] > 0).all()
