@@ -296,3 +296,15 @@ def test_a_shared_trunk_that_is_thawed_is_noticed() -> None:
     trunk.requires_grad_(True)
     with pytest.raises(ValueError, match="trained by this optimizer"):
         optimizer.distance()
+
+
+def test_gradients_are_zeroed_as_torch_does_it() -> None:
+    """None unless told to keep zeros."""
+    w = one_weight()
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0)
+    w.grad = torch.ones(2)
+    optimizer.zero_grad(set_to_none=False)
+    assert w.grad.tolist() == [0.0, 0.0]
+    assert optimizer.step() is None, "no closure, no loss"
+    optimizer.zero_grad()
+    assert w.grad is None

@@ -14,6 +14,7 @@ from proxrl.proximal import (
     pull_per_sync,
     pull_strength,
 )
+from proxrl.proximal.pull import not_both
 
 
 def test_pull_is_a_convex_combination() -> None:
@@ -121,3 +122,11 @@ def test_a_negative_learning_rate_is_refused_and_zero_pulls_nothing() -> None:
 
 def test_without_parameters_there_is_no_distance() -> None:
     assert distance([], []) == 0.0
+
+
+def test_c_is_given_once() -> None:
+    with pytest.raises(ValueError, match=r"c = 0\.2 or pull_per_sync = 1\.0, not both"):
+        not_both(0.2, 1.0)
+    not_both(0.2, None)
+    not_both(None, 1.0)
+    not_both(None, None)

@@ -145,6 +145,8 @@ def test_a_rule_of_ones_own_touches_nothing_else() -> None:
     [
         ("elastic", "choose from parameters, gradient, values"),
         ("no_module:R", "cannot be imported"),
+        (f"{__name__}:Linear", "no subclass"),
+        (f"{__name__}:l2_loss", "no subclass"),
     ],
 )
 def test_an_unknown_rule_is_named(name: str, message: str) -> None:

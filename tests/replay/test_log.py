@@ -227,15 +227,46 @@ def test_it_is_full_before_a_protected_frame_would_be_overwritten(tmp_path: Path
     assert not log.full
 
 
+def test_the_last_frame_before_a_protected_one_can_be_written(tmp_path: Path) -> None:
+    """A step writes one frame, two if an episode begins after it: `full` leaves room for two."""
+    log = ReplayLog(tmp_path, spec(), 10, 5)
+    frames = ring_sizes(spec(), 10, 5)[1]
+    log.begin(frame(0))
+    while not log.full:
+        log.add(0, 0.0, End.NO, frame(1))
+    assert log.state()["frames"] == frames - 1
+    log.add(0, 0.0, End.NO, frame(1))
+    with pytest.raises(AssertionError, match="overwritten"):
+        log.add(0, 0.0, End.NO, frame(1))
+
+
 def test_short_episodes_keep_fewer_transitions_rather_than_broken_ones(tmp_path: Path) -> None:
     big = ObservationSpec((4200, 4200), "uint8", 1)  # above 16 MB a frame: 1% spare, here none
     log = ReplayLog(tmp_path, big, capacity=4, checkpoint_steps=1)
     picture = np.zeros(big.shape, np.uint8)
-    for _ in range(12):
+
+    def episode(steps: int) -> None:
         log.begin(picture)
-        log.add(0, 0.0, End.TERMINATED, picture)
-        log.protect(log.state())
-    assert log.steps - log.oldest == 2  # five frames alive: two episodes of two
+        for step in range(1, steps + 1):
+            log.add(0, 0.0, End.TERMINATED if step == steps else End.NO, picture)
+            log.protect(log.state())
+
+    episode(2)
+    episode(1)
+    assert log.oldest == 0, "three frames and two are just the five that fit"
+    for _ in range(12):
+        episode(1)
+        assert log.steps - log.oldest == 2, "two episodes of two frames"
+
+
+def test_a_checkpoint_refers_to_the_first_frame_of_the_oldest_state(tmp_path: Path) -> None:
+    """A stack of 3, ten steps alive: frame 0 until the state of step 3 is the oldest."""
+    log = ReplayLog(tmp_path, spec(stack=3), capacity=10, checkpoint_steps=50)
+    log.begin(frame(0))
+    for number in range(1, 20):
+        log.add(0, 0.0, End.NO, frame(number))
+        assert log.state()["oldest"] == max(0, number - 10)
+        assert log.state()["first_frame"] == max(0, number - 10 - 2)
 
 
 def test_disk_is_reserved_in_full_before_the_first_step(tmp_path: Path) -> None:
@@ -328,7 +359,7 @@ def test_its_bytes_are_known_beforehand_and_its_files_are_whole_or_not(tmp_path:
 def test_the_newest_frames_and_steps_counted_back_also_where_the_rings_wrap(
     tmp_path: Path,
 ) -> None:
-    """Frames 0 to 99 of one episode, many times around rings of 47 frames and 28 steps."""
+    """Frames 0 to 99 of one episode, several times around rings of 41 frames and 28 steps."""
     log = ReplayLog(tmp_path, spec(), capacity=10, checkpoint_steps=4)
     log.begin(frame(0))
     for number in range(1, 100):
@@ -338,8 +369,12 @@ def test_the_newest_frames_and_steps_counted_back_also_where_the_rings_wrap(
             assert np.array_equal(log.newest_frame(back), frame(number - back))
             assert log.newest_step(back) == ((number - back) % 7, number - back, End.NO)
         assert log.running == number
-    assert np.array_equal(log.newest_frame(), frame(99))
-    assert log.newest_step() == (99 % 7, 99.0, End.NO)
+    again = ReplayLog(tmp_path, spec(), 10, 4, reopen=True)
+    again.load(log.state())
+    for each in (log, again):
+        assert np.array_equal(each.newest_frame(), frame(99))
+        assert each.newest_step() == (99 % 7, 99.0, End.NO)
+        assert not each.full
 
 
 def test_episodes_longer_than_an_age_can_count(tmp_path: Path) -> None:

@@ -210,3 +210,18 @@ def test_the_configured_sampler_has_the_configured_exponents(tmp_path: Path) -> 
     assert uniform.sample().weights is None
     with pytest.raises(UserError, match="choose from uniform, prioritised"):
         sampler_of(ReplayConfig(sampling="latest"))
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "prioritised"])
+def test_nothing_can_be_drawn_before_a_transition_is_complete(
+    tmp_path: Path, sampling: str
+) -> None:
+    log = log_in(tmp_path, 10)
+    config = ReplayConfig(sampling=sampling)
+    gather = Gather(log, 4, 3, 0.9, torch.device("cpu"))
+    replay = sampler_of(config)(gather, np.random.default_rng(0), config)
+    assert len(replay) == 0
+    play(log, [2], last=End.NO)
+    assert len(replay) == 0
+    log.add(0, 1.0, End.NO, np.ones(2))
+    assert len(replay) == 1
