@@ -514,6 +514,14 @@ def test_state_goes_on_to_the_bit() -> None:
     assert torch.equal(target(whole), target(resumed))
 
 
+def test_a_rules_state_may_hold_plain_values() -> None:
+    each = learner(config())
+    each.rule.state = lambda: {"count": 3, "mean": torch.ones(2)}  # type: ignore[method-assign]
+    state = each.state()
+    assert state["rule.count"] == 3
+    assert state["rule.mean"].tolist() == [1.0, 1.0]
+
+
 def test_frozen_and_unused_weights_stay_where_they_are() -> None:
     """As a network of one's own may have them."""
     run = config(proximal__c=0.05)

@@ -102,6 +102,19 @@ def test_each_group_is_pulled_by_its_own_learning_rate() -> None:
     assert (a.item(), b.item()) == (pytest.approx(0.9), pytest.approx(0.8))
 
 
+def test_three_groups_have_anchors_of_their_own() -> None:
+    """Of one, two and one parameters at 0; anchors 1, 2, 3, 4; lr/c = 0.1, 0.2, 0.4."""
+    weights = [torch.zeros(1, requires_grad=True) for _ in range(4)]
+    parts = [(weights[:1], 0.1), (weights[1:3], 0.2), (weights[3:], 0.4)]
+    groups = [{"params": params, "lr": rate} for params, rate in parts]
+    anchor = [torch.full((1,), value) for value in (1.0, 2.0, 3.0, 4.0)]
+    optimizer = Proximal(torch.optim.SGD(groups), anchor, c=1.0)
+    for weight in weights:
+        weight.grad = torch.zeros(1)
+    optimizer.step()
+    assert [weight.item() for weight in weights] == pytest.approx([0.1, 0.4, 0.6, 1.6])
+
+
 def test_a_scheduler_moves_the_pull() -> None:
     w = torch.ones(1, requires_grad=True)
     optimizer = Proximal(torch.optim.SGD([w], lr=0.5), [torch.zeros(1)], c=1.0)
