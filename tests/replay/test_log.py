@@ -287,9 +287,10 @@ def test_a_log_of_another_size_is_refused(tmp_path: Path) -> None:
         ReplayLog(tmp_path, spec(), 11, 5, reopen=True)
 
 
-def test_an_abandoned_episode_becomes_a_truncation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", [1, 3])
+def test_an_abandoned_episode_becomes_a_truncation(tmp_path: Path, steps: int) -> None:
     log = ReplayLog(tmp_path, spec(), 10, 5)
-    play(log, None, [3], [End.NO])
+    play(log, None, [steps], [End.NO])
     log.cut()
     log.begin(frame(50))
     assert log.newest_step()[2] == End.TRUNCATED
