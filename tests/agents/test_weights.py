@@ -90,6 +90,13 @@ def test_parameters_that_share_memory_are_refused() -> None:
         Layout(shared)
 
 
+def test_parameters_that_overlap_in_part_are_refused() -> None:
+    memory = torch.zeros(6)
+    overlapping = nn.ParameterList([nn.Parameter(memory[:4]), nn.Parameter(memory[3:])])
+    with pytest.raises(UserError, match="0 and 1 share memory"):
+        Layout(overlapping)
+
+
 def test_a_network_without_trained_parameters_is_refused() -> None:
     with pytest.raises(UserError, match="no parameter that requires a gradient"):
         Layout(nn.Linear(2, 2).requires_grad_(False))
