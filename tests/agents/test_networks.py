@@ -208,6 +208,9 @@ def test_images_are_scaled_to_one_inside_the_network() -> None:
     network = build_network(ATARI, 2, NetworkConfig("nature", (512,)), seed=0)
     states = torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)
     assert scaled_images(states, ATARI).max() == 1.0
+    for high in (1.0, 2.0):
+        spec = ObservationSpec((84, 84), "uint8", 4, high=high)
+        assert scaled_images(torch.full_like(states, int(high)), spec).unique().tolist() == [1.0]
     assert torch.equal(network(states), network(states.clone())), "and the states are left alone"
 
 
