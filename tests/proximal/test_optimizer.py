@@ -321,3 +321,15 @@ def test_gradients_are_zeroed_as_torch_does_it() -> None:
     assert optimizer.step() is None, "no closure, no loss"
     optimizer.zero_grad()
     assert w.grad is None
+
+
+@pytest.mark.parametrize("kind", ["state_dict", "load_state_dict"])
+@pytest.mark.parametrize("when", ["pre", "post"])
+def test_state_hooks_run_in_their_order(kind: str, when: str) -> None:
+    w = one_weight()
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0)
+    register, seen = getattr(optimizer, f"register_{kind}_{when}_hook"), []
+    register(lambda *_: seen.append("second"))
+    register(lambda *_: seen.append("first"), prepend=True)
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert seen == ["first", "second"]
