@@ -11,6 +11,7 @@ from proxrl import presets
 from proxrl.agents.heads.categorical import project
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import QNetwork, build_network
+from proxrl.agents.noisy import noisy_layers
 from proxrl.config import RunConfig, validated
 from proxrl.errors import RunFailed
 from proxrl.proximal import Proximal
@@ -148,12 +149,34 @@ def test_the_target_moves_at_syncs_only_and_the_distance_is_reported() -> None:
     assert moved == [5, 10]
 
 
+def test_the_target_is_never_trained() -> None:
+    each = learner(config())
+    for batch in batches(6):
+        each.update(batch)
+    assert not any(p.requires_grad for p in each.target.parameters())
+    assert all(p.grad is None for p in (*each.target.parameters(), *each.anchor))
+
+
 def test_polyak_moves_the_target_after_every_update() -> None:
     each = learner(config(target__rule="polyak", target__tau=0.25))
     for batch in batches(3):
         old = target(each)
         each.update(batch)
         torch.testing.assert_close(target(each), 0.25 * online(each) + 0.75 * old)
+
+
+def test_polyak_reports_what_one_update_moved_once_per_time_constant() -> None:
+    """tau = 0.25, so every fourth update; a rule hears of every move."""
+    each = learner(config(target__rule="polyak", target__tau=0.25))
+    heard: list[int] = []
+    each.rule.synced = lambda *_: heard.append(each.updates)  # type: ignore[method-assign]
+    for number, batch in enumerate(batches(8), start=1):
+        old = target(each)
+        moved = each.update(batch).sync_distance
+        assert (moved is not None) == (number % 4 == 0)
+        if moved is not None:
+            assert moved.item() == pytest.approx((target(each) - old).norm().item(), rel=1e-4)
+    assert heard == [1, 2, 3, 4, 5, 6, 7, 8]
 
 
 def test_polyak_with_tau_one_is_a_period_of_one_update_bit_for_bit() -> None:
@@ -198,6 +221,7 @@ def test_an_update_reports_its_results() -> None:
     assert update.mean_value == pytest.approx(values.mean().item())
     assert update.loss == pytest.approx(update.priorities.square().mean().item())
     assert update.distances == (0.0, 0.0), "before the first step both networks are one"
+    assert each.update(batch).distances is not None, "a period of five: every update"
 
 
 @pytest.mark.parametrize("agent", ["dqn", "rainbow", "rainbow-full"])
@@ -227,6 +251,67 @@ def test_probes_see_the_networks_drift_apart() -> None:
     assert probes[2] is not None
     assert probes[2].parameters > 0
     assert probes[2].values > 0
+
+
+def test_probes_by_hand_ten_times_between_two_syncs() -> None:
+    """Taken before the update's own step; 45 // 10 = 4 updates apart."""
+    each = learner(config(target__period=45))
+    rows = torch.arange(8)
+    for number, batch in enumerate(batches(45)):
+        apart = (online(each) - target(each)).norm().item()
+        values = (each.online(batch.states) - each.target(batch.states))[rows, batch.actions]
+        mean = values.abs().mean().item()
+        distances = each.update(batch).distances
+        assert (distances is not None) == (number % 4 == 0)
+        if distances is not None:
+            assert distances.parameters.item() == pytest.approx(apart, rel=1e-5, abs=1e-7)
+            assert distances.values.item() == pytest.approx(mean, rel=1e-5, abs=1e-7)
+
+
+def test_the_configured_loss_is_the_heads() -> None:
+    each = learner(config(learner__loss="huber"))
+    batch = batches(1)[0]._replace(returns=torch.linspace(-5.0, 5.0, 8))
+    update = each.update(batch)
+    errors = update.priorities
+    assert errors.min() < 1.0 < errors.max(), "both parts of the loss"
+    huber = torch.where(errors < 1.0, errors.square() / 2, errors - 0.5)
+    assert update.loss.item() == pytest.approx(huber.mean().item())
+
+
+def test_the_gradient_rules_term_goes_through_adam() -> None:
+    """Autograd on h + (1/2c) ||w - theta||^2 (equation 6 as a loss), then torch's Adam."""
+    run = config(proximal__rule="gradient", proximal__c=0.5)
+    each, twin = learner(run), learner(run)
+    warm, batch = batches(2)
+    each.update(warm)
+    twin.load(each.state())
+    with torch.no_grad():
+        best = twin.target(batch.next_states).amax(dim=1)
+    chosen = twin.online(batch.states)[torch.arange(8), batch.actions]
+    loss = (batch.returns + batch.discounts * best - chosen).square().mean()
+    pairs = zip(twin.online.parameters(), twin.target.parameters(), strict=True)
+    (loss + sum((w - theta).square().sum() for w, theta in pairs) / (2 * 0.5)).backward()
+    torch_adam(twin).step()
+    each.update(batch)
+    torch.testing.assert_close(online(each), online(twin), rtol=0, atol=1e-7)
+
+
+def test_a_proximal_batch_is_for_the_penalty_alone() -> None:
+    """The value rule's gradient on one batch, the TD error's on another; by autograd."""
+    run = config(proximal__rule="values", proximal__c=0.5, proximal__actions="all")
+    each, twin = learner(run), learner(run)
+    warm, batch, other = batches(3)
+    each.update(warm)
+    twin.load(each.state())
+    with torch.no_grad():
+        best = twin.target(batch.next_states).amax(dim=1)
+        anchored = twin.target(other.states)
+    chosen = twin.online(batch.states)[torch.arange(8), batch.actions]
+    loss = (batch.returns + batch.discounts * best - chosen).square().mean()
+    (loss + (twin.online(other.states) - anchored).square().mean() / 0.5).backward()
+    each.update(batch, proximal_batch=other)
+    for mine, its in zip(each.online.parameters(), twin.online.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, its.grad)
 
 
 def test_double_is_a_switch() -> None:
@@ -297,6 +382,8 @@ def test_the_step_size_decays_between_syncs_and_restarts() -> None:
     seen = rates(config(learner__annealed_rate=1e-4), 7)
     assert seen == pytest.approx([5e-4, 4e-4, 3e-4, 2e-4, 1e-4, 5e-4, 4e-4])
     assert rates(config(learner__annealed_rate=1e-4, target__period=1), 2) == [5e-4, 5e-4]
+    two = rates(config(learner__annealed_rate=1e-4, target__period=2), 3)
+    assert two == pytest.approx([5e-4, 1e-4, 5e-4])
 
 
 def test_annealing_to_the_same_rate_is_no_annealing_bit_for_bit() -> None:
@@ -346,6 +433,36 @@ def test_noise_is_new_for_every_update_and_from_the_learners_generator() -> None
     assert not torch.equal(online(one), online(other))
 
 
+def test_noise_comes_from_the_generator_that_is_given_or_from_the_seed() -> None:
+    run = config(network__noisy=True, seed=3)
+
+    def after_updates(noise: np.random.Generator | None) -> torch.Tensor:
+        network = build_network(SPEC, 2, run.network, run.seed, run.head)
+        each = Learner(network, run, CPU, noise)
+        for batch in batches(3):
+            each.update(batch)
+        return online(each)
+
+    by_seed = after_updates(None)
+    assert torch.equal(by_seed, after_updates(np.random.default_rng(3)))
+    assert not torch.equal(by_seed, after_updates(np.random.default_rng(7)))
+
+
+def test_noise_for_an_action_is_the_online_networks_alone() -> None:
+    each = learner(config(network__noisy=True))
+    (first, *_), (its, *_) = (noisy_layers(network) for network in (each.online, each.target))
+    each.draw_noise()
+    before = first.noise_in.clone()
+    each.draw_noise()
+    assert not torch.equal(first.noise_in, before)
+    assert not first.silent
+    assert its.silent
+    assert not its.noise_in.any()
+    each.update(batches(1)[0])  # draws for both, and not the same
+    assert its.noise_in.all()
+    assert not torch.equal(its.noise_in, first.noise_in)
+
+
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
 def test_a_non_finite_loss_stops_with_a_diagnosis(poison: float) -> None:
     """Losses are checked later, several at a time: the first invalid one is named."""
@@ -360,6 +477,15 @@ def test_a_non_finite_loss_stops_with_a_diagnosis(poison: float) -> None:
     each.require_finite(losses[:1], values[:1])
     with pytest.raises(RunFailed, match=r"at update 2 .*smaller learning rate"):
         each.require_finite(losses, values)
+
+
+@pytest.mark.parametrize(
+    ("agent", "loss"), [("dqn", "loss huber"), ("rainbow", "loss cross-entropy")]
+)
+def test_the_diagnosis_names_the_loss(agent: str, loss: str) -> None:
+    each = learner(presets.make(agent, "CartPole-v1", {"learner.loss": "huber"}))
+    with pytest.raises(RunFailed, match=rf"mean Q of the batch 2\.5, .*{loss}\)"):
+        each.require_finite([math.nan], [2.5])
 
 
 def test_non_finite_weights_are_never_saved() -> None:
@@ -379,12 +505,21 @@ def test_a_restored_state_continues_bit_for_bit() -> None:
     state = part.state()
     part.update(history[0])  # later updates do not change the copy
     resumed = learner(config(proximal__c=0.05, seed=9))
-    resumed.load(state)
+    arrays = {k: v.numpy() if isinstance(v, torch.Tensor) else v for k, v in state.items()}
+    resumed.load(arrays)  # as they come out of a file
     for batch in history[13:]:
         whole.update(batch)
         resumed.update(batch)
     assert torch.equal(online(whole), online(resumed))
     assert torch.equal(target(whole), target(resumed))
+
+
+def test_a_rules_state_may_hold_plain_values() -> None:
+    each = learner(config())
+    each.rule.state = lambda: {"count": 3, "mean": torch.ones(2)}  # type: ignore[method-assign]
+    state = each.state()
+    assert state["rule.count"] == 3
+    assert state["rule.mean"].tolist() == [1.0, 1.0]
 
 
 def test_frozen_and_unused_weights_stay_where_they_are() -> None:

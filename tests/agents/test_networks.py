@@ -10,12 +10,14 @@ from torch import nn
 
 from proxrl.agents.layers import Convolution
 from proxrl.agents.networks import (
+    QNetwork,
     build_network,
     register_network,
     scaled_images,
 )
 from proxrl.agents.noisy import noisy_layers
 from proxrl.agents.padding import SameConvolution, same_padding
+from proxrl.agents.weights import Layout
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.types import Array, ObservationSpec
@@ -50,12 +52,22 @@ def test_nature_same_has_dopamines_number_of_weights() -> None:
 
 @pytest.mark.parametrize(
     ("size", "kernel", "stride", "padding"),
-    [(84, 8, 4, (2, 2)), (21, 4, 2, (1, 2)), (11, 3, 1, (1, 1)), (10, 3, 1, (1, 1))],
+    [
+        *((84, 8, 4, (2, 2)), (21, 4, 2, (1, 2)), (11, 3, 1, (1, 1)), (10, 3, 1, (1, 1))),
+        *((5, 1, 1, (0, 0)), (8, 2, 4, (0, 0)), (9, 2, 4, (0, 1))),
+    ],
 )
 def test_same_padding_by_hand(
     size: int, kernel: int, stride: int, padding: tuple[int, int]
 ) -> None:
     assert same_padding(size, kernel, stride) == padding
+
+
+def test_both_axes_have_a_kernel_and_a_stride_of_their_own() -> None:
+    layer = SameConvolution(1, 1, kernel_size=(4, 3), stride=(2, 1))
+    assert layer.zeros(torch.zeros(1, 1, 21, 11)) == (1, 2, 1, 1)
+    assert layer.zeros(torch.zeros(1, 1, 11, 21)) == (1, 2, 1, 1)
+    assert layer.zeros(torch.zeros(1, 1, 22, 21)) == (1, 1, 1, 1)
 
 
 def same_oracle(images: Array, weight: Array, bias: Array, stride: int) -> Array:
@@ -156,6 +168,10 @@ def test_minatar_has_the_published_number_of_weights() -> None:
         (MINATAR, (16, 4, 3, 3)),
         (VECTOR, (128, 4)),
         (ObservationSpec((4,), "float32", stack=3), (128, 12)),
+        (ObservationSpec((36, 40), "uint8", 2, high=255.0), (32, 2, 8, 8)),
+        (ObservationSpec((40, 35), "uint8", 2, high=255.0), (16, 2, 3, 3)),
+        (ObservationSpec((3, 9), "uint8", 2, high=255.0), (16, 2, 3, 3)),
+        (ObservationSpec((9, 2), "uint8", 2, high=255.0), (128, 36)),
     ],
 )
 def test_auto_fits_the_observation(spec: ObservationSpec, first: tuple[int, ...]) -> None:
@@ -163,10 +179,38 @@ def test_auto_fits_the_observation(spec: ObservationSpec, first: tuple[int, ...]
     assert next(network.parameters()).shape == first
 
 
+@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "spec"),
+    [("nature", ObservationSpec((40, 36), "uint8", 2, high=255.0)), ("mlp", VECTOR)],
+)
+def test_a_relu_follows_every_layer_but_the_last(
+    kind: str, spec: ObservationSpec, noisy: bool
+) -> None:
+    """The layers called one after the other; noisy ones are silent."""
+    network = build_network(spec, 3, NetworkConfig(kind, (9, 7), noisy=noisy), seed=0)
+    generator = torch.Generator().manual_seed(0)
+    if kind == "nature":
+        states = torch.randint(0, 256, (5, 2, 40, 36), dtype=torch.uint8, generator=generator)
+        values, dense = states / 255.0, network.body.dense
+        for convolution in network.body.convolutions:
+            values = convolution(values).relu()
+        values = values.permute(0, 2, 3, 1).flatten(1)  # channels innermost
+    else:
+        states = torch.randn(5, 1, 4, generator=generator)
+        values, dense = states.flatten(1), network.body
+    for layer in dense.layers:
+        values = layer(values).relu()
+    torch.testing.assert_close(network(states), dense.last(values))
+
+
 def test_images_are_scaled_to_one_inside_the_network() -> None:
     network = build_network(ATARI, 2, NetworkConfig("nature", (512,)), seed=0)
     states = torch.full((1, 4, 84, 84), 255, dtype=torch.uint8)
     assert scaled_images(states, ATARI).max() == 1.0
+    for high in (1.0, 2.0):
+        spec = ObservationSpec((84, 84), "uint8", 4, high=high)
+        assert scaled_images(torch.full_like(states, int(high)), spec).unique().tolist() == [1.0]
     assert torch.equal(network(states), network(states.clone())), "and the states are left alone"
 
 
@@ -233,6 +277,30 @@ def test_dueling_centres_the_advantages_and_adds_the_value(head: HeadConfig) -> 
     )
 
 
+def test_dueling_by_hand() -> None:
+    """V = 10 and advantages 1, 2, 6 of mean 3; and the same for each of two atoms."""
+    expected = QNetwork(nn.Flatten(), 3, HeadConfig(), dueling=True)
+    assert expected.outputs(torch.tensor([[[10.0, 1.0, 2.0, 6.0]]])).tolist() == [[8, 9, 13]]
+    atoms = QNetwork(nn.Flatten(), 3, HeadConfig("categorical", 2, 0.0, 1.0), dueling=True)
+    numbers = torch.tensor([[[10.0, 20.0], [1.0, 0.0], [2.0, 0.0], [6.0, 3.0]]])
+    assert atoms.outputs(numbers).tolist() == [[[8, 19], [9, 19], [13, 22]]]
+
+
+@pytest.mark.parametrize("head", [HeadConfig(), CATEGORICAL])
+@pytest.mark.parametrize("dueling", [False, True])
+def test_the_way_back_through_the_head_is_autograds(head: HeadConfig, dueling: bool) -> None:
+    network = build_network(VECTOR, 3, NetworkConfig(hidden=(8,), dueling=dueling), 0, head)
+    states = torch.randn(6, 1, 4)
+    outputs = network.outputs(states)
+    gradient = torch.linspace(-1.0, 2.0, outputs.numel()).view_as(outputs)
+    expected = torch.autograd.grad(outputs, list(network.parameters()), gradient)
+    Layout(network).move_(network, with_gradient=True)
+    _, backward = network.with_backward(states)
+    backward(gradient)
+    for parameter, its in zip(network.parameters(), expected, strict=True):
+        torch.testing.assert_close(parameter.grad, its)
+
+
 def test_noisy_layers_fit_any_network() -> None:
     register_network("my-linear", linear)
     noisy = build_network(VECTOR, 2, NetworkConfig("my-linear", noisy=True), seed=0)
@@ -265,8 +333,29 @@ def test_lazy_layers_draw_from_the_seed_and_can_be_noisy() -> None:
     assert torch.equal(one(states), noisy(states))
 
 
+def dropping(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(spec.shape[0], outputs))
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_networks_stay_in_evaluation_mode(noisy: bool) -> None:
+    kind = f"{__name__}:dropping"
+    network = build_network(VECTOR, 2, NetworkConfig(kind, noisy=noisy), seed=0)
+    assert not any(module.training for module in network.body.modules())
+    states = torch.randn(6, 1, 4)
+    assert torch.equal(network(states), network(states))
+
+
 def linear(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(spec.shape[0], actions))
+
+
+def silent_failure(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
+    raise ValueError
+
+
+def no_module(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> Any:
+    return torch.relu
 
 
 def too_narrow(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
@@ -310,8 +399,18 @@ def test_a_custom_network_by_name_or_by_module() -> None:
         ("nature", VECTOR, "needs images"),
         ("nature-same", VECTOR, "needs images"),
         ("nature", MINATAR, "36 x 36"),
+        ("nature", ObservationSpec((84, 35), "uint8", 1, high=255.0), "36 x 36"),
+        ("minatar", VECTOR, "at least 3 x 3"),
+        ("minatar", ObservationSpec((10, 2), "uint8", 1, high=255.0), "at least 3 x 3"),
+        (f"{__name__}:silent_failure", VECTOR, "cannot build network .*: ValueError"),
+        (f"{__name__}:no_module", VECTOR, "not a torch.nn.Module"),
         ("no_module:f", VECTOR, "cannot import network"),
         (":f", VECTOR, "cannot import network"),
+        (
+            f"{__name__}:linear",
+            ObservationSpec((4,), "uint8"),
+            "cannot build network .*: mat1 and mat2",
+        ),
         (f"{__name__}:too_narrow", VECTOR, "cannot build network .*: mat1 and mat2"),
         (f"{__name__}:with_dropout", VECTOR, "draws random numbers"),
         (f"{__name__}:with_memory", VECTOR, "changes its seen"),

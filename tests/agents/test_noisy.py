@@ -4,7 +4,14 @@ import numpy as np
 import torch
 from torch import nn
 
-from proxrl.agents.noisy import NoisyLinear, draw_noise, make_noisy, noisy_layers, silence
+from proxrl.agents.noisy import (
+    NoisyLinear,
+    draw_noise,
+    make_noisy,
+    noisy_layers,
+    silence,
+    silent,
+)
 
 
 def body() -> nn.Module:
@@ -28,9 +35,11 @@ def test_the_factorised_form_is_the_papers_formula() -> None:
 def test_noise_is_sign_times_root_of_the_generators_gaussians() -> None:
     layer = NoisyLinear(nn.Linear(4, 2), sigma=0.5)
     draw_noise([layer], np.random.default_rng(3))
-    drawn = np.random.default_rng(3).standard_normal(4, dtype=np.float32)
-    expected = np.sign(drawn) * np.sqrt(np.abs(drawn))
-    np.testing.assert_allclose(layer.noise_in.numpy(), expected, rtol=1e-6)
+    generator = np.random.default_rng(3)
+    for noise in (layer.noise_in, layer.noise_out):
+        drawn = generator.standard_normal(len(noise), dtype=np.float32)
+        expected = np.sign(drawn) * np.sqrt(np.abs(drawn))
+        np.testing.assert_allclose(noise.numpy(), expected, rtol=1e-6)
 
 
 def test_zero_sigma_is_the_plain_network_with_noise_drawn() -> None:
@@ -88,3 +97,23 @@ class Own(nn.Linear):
 
 def test_only_plain_linear_layers_are_replaced() -> None:
     assert isinstance(make_noisy(Own(2, 2), sigma=0.5), Own)
+
+
+def test_noise_is_no_part_of_the_state() -> None:
+    noisy = make_noisy(nn.Sequential(nn.Linear(2, 2)), sigma=0.5)
+    names = {"0.weight", "0.bias", "0.weight_sigma", "0.bias_sigma"}
+    assert set(noisy.state_dict()) == names
+
+
+def test_a_layer_without_a_bias_gets_one_of_zeros() -> None:
+    layer = NoisyLinear(nn.Linear(4, 2, bias=False), sigma=0.5)
+    assert layer.bias.tolist() == [0.0, 0.0]
+    assert layer.bias_sigma.tolist() == [0.25, 0.25]
+
+
+def test_after_a_silent_block_every_layer_is_as_before() -> None:
+    quiet, loud = (NoisyLinear(nn.Linear(2, 2), sigma=0.5) for _ in range(2))
+    draw_noise([loud], np.random.default_rng(0))
+    with silent([quiet, loud]):
+        assert (quiet.silent, loud.silent) == (True, True)
+    assert (quiet.silent, loud.silent) == (True, False)

@@ -12,7 +12,10 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize(
     ("step", "epsilon"),
-    [(0, 1.0), (20_000, 1.0), (145_000, 0.505), (270_000, 0.01), (10_000_000, 0.01)],
+    [
+        *((0, 1.0), (20_000, 1.0), (145_000, 0.505)),
+        *((269_999, 0.01 + 0.99 / 250_000), (270_000, 0.01), (10_000_000, 0.01)),
+    ],
 )
 def test_the_papers_schedule(step: int, epsilon: float) -> None:
     """Burn-in 20,000 steps, then from 1 to 0.01 over 250,000."""
@@ -21,6 +24,7 @@ def test_the_papers_schedule(step: int, epsilon: float) -> None:
 
 def test_no_decay_is_a_jump() -> None:
     assert linear_epsilon(9, 10, 0, 0.1) == 1.0
+    assert linear_epsilon(10, 10, 0, 0.1) == 1.0
     assert linear_epsilon(11, 10, 0, 0.1) == 0.1
 
 

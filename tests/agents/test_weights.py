@@ -90,6 +90,32 @@ def test_parameters_that_share_memory_are_rejected() -> None:
         Layout(shared)
 
 
+def test_parameters_that_overlap_in_part_are_rejected() -> None:
+    memory = torch.zeros(6)
+    overlapping = nn.ParameterList([nn.Parameter(memory[:4]), nn.Parameter(memory[3:])])
+    with pytest.raises(UserError, match="0 and 1 share memory"):
+        Layout(overlapping)
+
+
 def test_a_network_without_trained_parameters_is_rejected() -> None:
     with pytest.raises(UserError, match="no parameter that requires a gradient"):
         Layout(nn.Linear(2, 2).requires_grad_(False))
+
+
+def test_parameters_side_by_side_in_memory_are_separate() -> None:
+    memory = torch.arange(6.0)
+    neighbours = nn.ParameterList([nn.Parameter(memory[:3]), nn.Parameter(memory[3:])])
+    (vector,) = Layout(neighbours).move_(neighbours, with_gradient=True)
+    assert [p.tolist() for p in neighbours] == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    assert vector.numel() == 32
+
+
+def test_every_parameter_begins_at_a_multiple_of_sixteen() -> None:
+    """Of 48, 4, 80 and 5 numbers; what lies between them is zero."""
+    moved = network()
+    layout = Layout(moved)
+    assert [slot.offset for slot in layout.slots] == [0, 48, 64, 144]
+    (vector,) = layout.move_(moved, with_gradient=True)
+    assert vector.numel() == 160
+    assert not vector[52:64].any()
+    assert not vector[149:].any()

@@ -141,9 +141,9 @@ def test_a_resumed_learner_is_bit_identical(rule: str, changes: dict[str, Any], 
         ("proximal.scheduled.last", -1.0, r"proximal\.scheduled\.last -1\.0: must be finite"),
         ("proximal.scheduled.steps", 0, "steps 0: must be at least 1"),
         ("proximal.c", 0.2, "sets kappa itself"),
-        ("proximal.pull_per_sync", 0.5, r"pull_per_sync = 0\.5 .* sets kappa itself"),
+        ("proximal.pull_per_sync", 0.5, r"pull_per_sync 0\.5: .* sets kappa itself"),
         ("proximal.options", ("a=1",), "is built in"),
-        ("proximal.own_batch", True, "needs no batch"),
+        ("proximal.own_batch", True, "not used by proximal.rule"),
     ],
 )
 def test_invalid_options_are_named(setting: str, value: Any, message: str) -> None:

@@ -153,12 +153,15 @@ def test_an_anchor_that_the_optimizer_trains_is_rejected(shared: Any) -> None:
         proximal(w, [shared(w)])
 
 
-def test_an_anchor_that_overlaps_the_weights_is_rejected_and_a_neighbour_is_not() -> None:
-    memory = torch.zeros(6)
+@pytest.mark.parametrize("memory", [torch.zeros(6), torch.zeros(6, 3)])
+def test_an_anchor_that_overlaps_the_weights_is_rejected_and_a_neighbour_is_not(
+    memory: Tensor,
+) -> None:
     w = torch.nn.Parameter(memory[:3])
     with pytest.raises(ValueError, match="trained by this optimizer"):
         proximal(w, [memory[2:5]])
     proximal(w, [memory[3:]])
+    proximal(torch.nn.Parameter(memory[3:]), [memory[:3]])
 
 
 def test_training_the_target_as_well_is_rejected() -> None:

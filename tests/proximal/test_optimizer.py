@@ -102,6 +102,19 @@ def test_each_group_is_pulled_by_its_own_learning_rate() -> None:
     assert (a.item(), b.item()) == (pytest.approx(0.9), pytest.approx(0.8))
 
 
+def test_three_groups_have_anchors_of_their_own() -> None:
+    """Of one, two and one parameters at 0; anchors 1, 2, 3, 4; lr/c = 0.1, 0.2, 0.4."""
+    weights = [torch.zeros(1, requires_grad=True) for _ in range(4)]
+    parts = [(weights[:1], 0.1), (weights[1:3], 0.2), (weights[3:], 0.4)]
+    groups = [{"params": params, "lr": rate} for params, rate in parts]
+    anchor = [torch.full((1,), value) for value in (1.0, 2.0, 3.0, 4.0)]
+    optimizer = Proximal(torch.optim.SGD(groups), anchor, c=1.0)
+    for weight in weights:
+        weight.grad = torch.zeros(1)
+    optimizer.step()
+    assert [weight.item() for weight in weights] == pytest.approx([0.1, 0.4, 0.6, 1.6])
+
+
 def test_a_scheduler_scales_the_pull() -> None:
     w = torch.ones(1, requires_grad=True)
     optimizer = Proximal(torch.optim.SGD([w], lr=0.5), [torch.zeros(1)], c=1.0)
@@ -296,3 +309,27 @@ def test_a_shared_trunk_that_is_unfrozen_is_detected() -> None:
     trunk.requires_grad_(True)
     with pytest.raises(ValueError, match="trained by this optimizer"):
         optimizer.distance()
+
+
+def test_gradients_are_zeroed_as_torch_does_it() -> None:
+    """None unless told to keep zeros."""
+    w = one_weight()
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0)
+    w.grad = torch.ones(2)
+    optimizer.zero_grad(set_to_none=False)
+    assert w.grad.tolist() == [0.0, 0.0]
+    assert optimizer.step() is None, "no closure, no loss"
+    optimizer.zero_grad()
+    assert w.grad is None
+
+
+@pytest.mark.parametrize("kind", ["state_dict", "load_state_dict"])
+@pytest.mark.parametrize("when", ["pre", "post"])
+def test_state_hooks_run_in_their_order(kind: str, when: str) -> None:
+    w = one_weight()
+    optimizer = Proximal(torch.optim.SGD([w], lr=0.1), [torch.zeros(2)], c=1.0)
+    register, seen = getattr(optimizer, f"register_{kind}_{when}_hook"), []
+    register(lambda *_: seen.append("second"))
+    register(lambda *_: seen.append("first"), prepend=True)
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert seen == ["first", "second"]

@@ -14,6 +14,7 @@ from proxrl.proximal import (
     pull_per_sync,
     pull_strength,
 )
+from proxrl.proximal.pull import not_both
 
 
 def test_pull_is_a_convex_combination() -> None:
@@ -106,3 +107,28 @@ def test_the_reference_ratios_of_docs_drop_in(kappa: float) -> None:
     assert drift.item() / updates == pytest.approx((1 - math.exp(-kappa)) / kappa, rel=0.01)
     walk = math.sqrt((1 - math.exp(-2 * kappa)) / (2 * kappa))
     assert math.sqrt(variance / updates) == pytest.approx(walk, rel=0.01)
+
+
+def test_a_c_that_no_pull_per_sync_can_tell_is_refused() -> None:
+    """Without a step, or without an update between two syncs, every c has the pull per sync 0."""
+    for rate, updates in ((0.0, 2000), (1e-4, 0)):
+        with pytest.raises(ValueError, match="pass c instead"):
+            c_from_pull_per_sync(1.0, rate, updates)
+
+
+def test_a_negative_learning_rate_is_refused_and_zero_pulls_nothing() -> None:
+    with pytest.raises(ValueError, match="must be non-negative"):
+        pull_strength(-1e-4, 0.2)
+    assert pull_strength(0.0, 0.2) == 0.0
+
+
+def test_without_parameters_there_is_no_distance() -> None:
+    assert distance([], []) == 0.0
+
+
+def test_c_is_given_once() -> None:
+    with pytest.raises(ValueError, match=r"c = 0\.2 or pull_per_sync = 1\.0, not both"):
+        not_both(0.2, 1.0)
+    not_both(0.2, None)
+    not_both(None, 1.0)
+    not_both(None, None)

@@ -205,6 +205,8 @@ def test_a_rule_without_options_takes_none() -> None:
     [
         ("elastic", "choose from parameters, gradient, values"),
         ("no_module:R", "cannot import proximal.rule"),
+        (f"{__name__}:Linear", "not a subclass"),
+        (f"{__name__}:l2_loss", "not a subclass"),
     ],
 )
 def test_an_unknown_rule_is_named(name: str, message: str) -> None:

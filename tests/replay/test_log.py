@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from proxrl.errors import UserError
 from proxrl.replay import Gather, ReplayLog, UniformReplay, log_nbytes
+from proxrl.replay.log import FRAMES, STEPS, is_whole, ring_sizes
 from proxrl.types import Array, Batch, End, ObservationSpec
 
 FRAME = (2, 3)
@@ -226,15 +227,46 @@ def test_it_is_full_before_a_protected_frame_would_be_overwritten(tmp_path: Path
     assert not log.full
 
 
+def test_the_last_frame_before_a_protected_one_can_be_written(tmp_path: Path) -> None:
+    """A step writes one frame, two if an episode begins after it: `full` leaves room for two."""
+    log = ReplayLog(tmp_path, spec(), 10, 5)
+    frames = ring_sizes(spec(), 10, 5)[1]
+    log.begin(frame(0))
+    while not log.full:
+        log.add(0, 0.0, End.NO, frame(1))
+    assert log.state()["frames"] == frames - 1
+    log.add(0, 0.0, End.NO, frame(1))
+    with pytest.raises(AssertionError, match="overwritten"):
+        log.add(0, 0.0, End.NO, frame(1))
+
+
 def test_short_episodes_keep_fewer_transitions_rather_than_broken_ones(tmp_path: Path) -> None:
     big = ObservationSpec((4200, 4200), "uint8", 1)  # above 16 MB per frame: 1% spare, here none
     log = ReplayLog(tmp_path, big, capacity=4, checkpoint_steps=1)
     picture = np.zeros(big.shape, np.uint8)
-    for _ in range(12):
+
+    def episode(steps: int) -> None:
         log.begin(picture)
-        log.add(0, 0.0, End.TERMINATED, picture)
-        log.protect(log.state())
-    assert log.steps - log.oldest == 2  # five frames alive: two episodes of two
+        for step in range(1, steps + 1):
+            log.add(0, 0.0, End.TERMINATED if step == steps else End.NO, picture)
+            log.protect(log.state())
+
+    episode(2)
+    episode(1)
+    assert log.oldest == 0, "three frames and two are just the five that fit"
+    for _ in range(12):
+        episode(1)
+        assert log.steps - log.oldest == 2, "two episodes of two frames"
+
+
+def test_a_checkpoint_refers_to_the_first_frame_of_the_oldest_state(tmp_path: Path) -> None:
+    """A stack of 3, ten steps alive: frame 0 until the state of step 3 is the oldest."""
+    log = ReplayLog(tmp_path, spec(stack=3), capacity=10, checkpoint_steps=50)
+    log.begin(frame(0))
+    for number in range(1, 20):
+        log.add(0, 0.0, End.NO, frame(number))
+        assert log.state()["oldest"] == max(0, number - 10)
+        assert log.state()["first_frame"] == max(0, number - 10 - 2)
 
 
 def test_disk_is_reserved_in_full_before_the_first_step(tmp_path: Path) -> None:
@@ -255,9 +287,104 @@ def test_a_log_of_the_wrong_size_is_rejected(tmp_path: Path) -> None:
         ReplayLog(tmp_path, spec(), 11, 5, reopen=True)
 
 
-def test_an_abandoned_episode_becomes_a_truncation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", [1, 3])
+def test_an_abandoned_episode_becomes_a_truncation(tmp_path: Path, steps: int) -> None:
     log = ReplayLog(tmp_path, spec(), 10, 5)
-    play(log, None, [3], [End.NO])
+    play(log, None, [steps], [End.NO])
     log.cut()
     log.begin(frame(50))
     assert log.newest_step()[2] == End.TRUNCATED
+
+
+def test_cutting_what_has_no_step_yet_changes_no_earlier_episode(tmp_path: Path) -> None:
+    log = ReplayLog(tmp_path, spec(), 10, 5)
+    play(log, None, [3], [End.TERMINATED])
+    log.cut()  # nothing is running
+    log.begin(frame(50))
+    log.cut()  # an episode without a step
+    assert log.newest_step()[2] == End.TERMINATED
+    assert log.running == 0
+    log.begin(frame(51))  # and the next one can begin
+
+
+def test_an_episode_begins_once_and_before_its_steps(tmp_path: Path) -> None:
+    log = ReplayLog(tmp_path, spec(), 10, 5)
+    with pytest.raises(AssertionError, match="begin an episode first"):
+        log.add(0, 0.0, End.NO, frame(1))
+    log.begin(frame(0))
+    with pytest.raises(AssertionError, match="has not ended"):
+        log.begin(frame(1))
+
+
+@pytest.mark.parametrize(
+    ("observations", "capacity", "checkpoint_steps", "sizes"),
+    [
+        # 6 bytes a frame: 16 MB hold more than one spare frame per step. 3 x (50 + 3 + 2) = 165.
+        (spec(), 1000, 50, (1000 + 1000 + 3, 2003 + 165, 1000 + 165)),
+        # 84 x 84 bytes: 16 MB hold 2,377 frames, more than 1% of 100,000, less than of 1,000,000.
+        (ObservationSpec((84, 84), "uint8", 4), 100_000, 1600, (102_381, 107_487, 105_106)),
+        (ObservationSpec((84, 84), "uint8", 4), 1_000_000, 1600, (1_010_004, 1_015_110, 1_005_106)),
+    ],
+)
+def test_ring_sizes_by_hand(
+    observations: ObservationSpec,
+    capacity: int,
+    checkpoint_steps: int,
+    sizes: tuple[int, int, int],
+) -> None:
+    assert ring_sizes(observations, capacity, checkpoint_steps) == sizes
+
+
+def test_its_bytes_are_known_beforehand_and_its_files_are_whole_or_not(tmp_path: Path) -> None:
+    folder, rings = tmp_path / "run" / "replay", (spec(), 20, 5)
+    assert not is_whole(folder, *rings)
+    ReplayLog(folder, *rings).close()
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+    frames, steps = ring_sizes(*rings)[1:]
+    assert sizes == {FRAMES: (frames + 1) * 6, STEPS: steps * 16}  # one more frame, of zeros
+    assert log_nbytes(*rings) == sum(sizes.values())
+    assert is_whole(folder, *rings)
+    assert not is_whole(folder, spec(), 21, 5)
+    for name in (FRAMES, STEPS):
+        whole = (folder / name).read_bytes()
+        (folder / name).write_bytes(whole[:-1])
+        assert not is_whole(folder, *rings)
+        (folder / name).unlink()
+        assert not is_whole(folder, *rings)
+        with pytest.raises(UserError, match="is missing"):
+            ReplayLog(folder, *rings, reopen=True)
+        (folder / name).write_bytes(whole)
+    assert is_whole(folder, *rings)
+
+
+def test_the_newest_frames_and_steps_counted_back_also_where_the_rings_wrap(
+    tmp_path: Path,
+) -> None:
+    """Frames 0 to 99 of one episode, several times around rings of 41 frames and 28 steps."""
+    log = ReplayLog(tmp_path, spec(), capacity=10, checkpoint_steps=4)
+    log.begin(frame(0))
+    for number in range(1, 100):
+        log.add(number % 7, float(number), End.NO, frame(number))
+        log.protect(log.state())
+        for back in range(min(number, 5)):
+            assert np.array_equal(log.newest_frame(back), frame(number - back))
+            assert log.newest_step(back) == ((number - back) % 7, number - back, End.NO)
+        assert log.running == number
+    again = ReplayLog(tmp_path, spec(), 10, 4, reopen=True)
+    again.load(log.state())
+    for each in (log, again):
+        assert np.array_equal(each.newest_frame(), frame(99))
+        assert each.newest_step() == (99 % 7, 99.0, End.NO)
+        assert not each.full
+
+
+def test_episodes_longer_than_an_age_can_count(tmp_path: Path) -> None:
+    """An age is one byte: from 255 on it stays, and states are whole."""
+    oracle = Oracle(stack=3, capacity=400, n=2, discount=0.9)
+    log = ReplayLog(tmp_path, spec(stack=3), capacity=400, checkpoint_steps=50)
+    play(log, oracle, [300], [End.TERMINATED])
+    expected = oracle.transitions()
+    got = rows(gather_of(log, 2, 0.9, len(expected))(np.arange(len(expected))))
+    for mine, theirs in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(mine[0], theirs[0])
+        np.testing.assert_array_equal(mine[4], theirs[4])

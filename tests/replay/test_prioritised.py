@@ -8,7 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxrl.replay import Gather, PrioritisedReplay, ReplayLog
+from proxrl.config import ReplayConfig
+from proxrl.errors import UserError
+from proxrl.replay import Gather, PrioritisedReplay, ReplayLog, UniformReplay, sampler_of
 from proxrl.types import Array, End, ObservationSpec
 
 SPEC = ObservationSpec((2,), "float32")
@@ -166,3 +168,60 @@ def test_saved_and_loaded_it_draws_the_same(tmp_path: Path) -> None:
         replay.update(one.indices, priorities)
         twin.update(other.indices, priorities)
     assert leaves(replay).tobytes() == leaves(twin).tobytes()
+
+
+def test_a_priority_that_is_not_finite_counts_as_the_largest_seen(tmp_path: Path) -> None:
+    """And does not become it: draws go on until the loss stops the run."""
+    log = log_in(tmp_path, 10)
+    play(log, [4])
+    replay = replay_of(log, batch=4)
+    replay.sample()
+    replay.update(np.array([0]), torch.tensor([9.0]))
+    replay.update(np.array([1, 2]), torch.tensor([np.inf, np.nan]))
+    np.testing.assert_allclose(leaves(replay)[:4], [3, 3, 3, 1], rtol=1e-9)
+    assert replay.state()["largest_priority"] == pytest.approx(3.0)
+
+
+def test_a_priority_of_zero_can_still_be_drawn(tmp_path: Path) -> None:
+    """Exponent 0.5: 1e-10 is added to every priority, so the leaf is 1e-5."""
+    log = log_in(tmp_path, 10)
+    play(log, [2])
+    replay = replay_of(log, batch=4)
+    replay.sample()
+    replay.update(np.array([1]), torch.zeros(1, requires_grad=True))
+    np.testing.assert_allclose(leaves(replay)[:2], [1.0, 1e-5], rtol=1e-9)
+
+
+def test_the_configured_sampler_has_the_configured_exponents(tmp_path: Path) -> None:
+    """Priorities 1 and 16: leaves 1 and 16 ** 0.25 = 2, weights 1 and 2 ** -3."""
+    log = log_in(tmp_path, 10)
+    play(log, [2])
+    gather = Gather(log, 30, 1, 0.9, torch.device("cpu"))
+    config = ReplayConfig(sampling="prioritised", priority_exponent=0.25, importance_exponent=3.0)
+    replay = sampler_of(config)(gather, np.random.default_rng(0), config)
+    replay.sample()
+    replay.update(np.array([0, 1]), torch.tensor([1.0, 16.0]))
+    batch = replay.sample()
+    assert np.bincount(batch.indices).tolist() == [10, 20]
+    assert batch.weights.tolist() == pytest.approx([1.0] * 10 + [0.125] * 20)
+    plain = ReplayConfig()
+    uniform = sampler_of(plain)(gather, np.random.default_rng(0), plain)
+    assert isinstance(uniform, UniformReplay)
+    assert uniform.sample().weights is None
+    with pytest.raises(UserError, match="choose from uniform, prioritised"):
+        sampler_of(ReplayConfig(sampling="latest"))
+
+
+@pytest.mark.parametrize("sampling", ["uniform", "prioritised"])
+def test_nothing_can_be_drawn_before_a_transition_is_complete(
+    tmp_path: Path, sampling: str
+) -> None:
+    log = log_in(tmp_path, 10)
+    config = ReplayConfig(sampling=sampling)
+    gather = Gather(log, 4, 3, 0.9, torch.device("cpu"))
+    replay = sampler_of(config)(gather, np.random.default_rng(0), config)
+    assert len(replay) == 0
+    play(log, [2], last=End.NO)
+    assert len(replay) == 0
+    log.add(0, 1.0, End.NO, np.ones(2))
+    assert len(replay) == 1

@@ -61,12 +61,29 @@ class Edge(np.random.Generator):
         return np.full(size, np.nextafter(1.0, 0.0))
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
 @pytest.mark.parametrize("seed", range(20))
-def test_the_edge_of_a_stratum_stays_inside_the_tree(seed: int) -> None:
-    weights = np.random.default_rng(seed).random(1000)
+def test_the_edge_of_a_stratum_stays_inside_the_tree(seed: int, scale: float) -> None:
+    weights = np.random.default_rng(seed).random(1000) * scale
     weights[-300:] = 0.0
     drawn = tree_of(weights).draw(32, Edge())
     assert (weights[drawn] > 0).all()
+
+
+class Lowest(np.random.Generator):
+    """Draws 0, the lower end of every stratum."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+
+    def random(self, size: int) -> np.ndarray:  # type: ignore[override]
+        return np.zeros(size)
+
+
+def test_the_lower_end_of_a_stratum_belongs_to_the_leaf_that_begins_there() -> None:
+    """Leaves begin at 0 (weight zero), 0, 1, 3 (weight zero), 3; strata at 0, 1, 2, 3."""
+    tree = tree_of(np.array([0.0, 1.0, 2.0, 0.0, 1.0]))
+    assert tree.draw(4, Lowest()).tolist() == [1, 2, 2, 4]
 
 
 def test_frequencies_follow_the_weights() -> None:

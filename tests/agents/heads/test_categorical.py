@@ -110,3 +110,9 @@ def test_the_gradient_is_autograds() -> None:
     found.losses.sum().backward()
     expected = logits.grad
     torch.testing.assert_close(at_action(found.gradients, actions, logits).detach(), expected)
+
+
+def test_the_support_follows_from_the_config_and_is_no_part_of_the_state() -> None:
+    head = Categorical(atoms=5, v_min=-2.0, v_max=2.0)
+    assert head.support.tolist() == [-2.0, -1.0, 0.0, 1.0, 2.0]
+    assert not head.state_dict()

@@ -1,0 +1,85 @@
+"""Adam on vectors of weights, against torch's own; its state, also as earlier versions saved it."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from proxrl.agents.adam import Adam
+from proxrl.agents.weights import Layout
+
+
+def network() -> nn.Sequential:
+    """Two dtypes, so that there are two vectors, without gaps."""
+    torch.manual_seed(0)
+    first, second = nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False)
+    return nn.Sequential(first, second, nn.Linear(4, 4, bias=False).double())
+
+
+def gradients(count: int) -> list[list[Tensor]]:
+    generator = np.random.default_rng(0)
+    lengths = [vector.numel() for vector in Layout(network()).zeros()]
+    return [[torch.from_numpy(generator.normal(size=n)) for n in lengths] for _ in range(count)]
+
+
+def made() -> tuple[Adam, list[Tensor], Layout]:
+    each = network()
+    layout = Layout(each)
+    return Adam(layout, epsilon=1e-3), layout.move_(each, with_gradient=True), layout
+
+
+def step(adam: Adam, weights: list[Tensor], gradient: list[Tensor], rate: float) -> None:
+    for weight, values in zip(weights, gradient, strict=True):
+        assert weight.grad is not None
+        weight.grad.copy_(values)
+    adam.step(weights, rate)
+
+
+def test_it_is_torchs_adam_also_while_the_rate_changes() -> None:
+    adam, weights, _ = made()
+    others = [weight.detach().clone().requires_grad_() for weight in weights]
+    theirs = torch.optim.Adam(others, lr=1.0, eps=1e-3, fused=True)
+    for number, gradient in enumerate(gradients(20), start=1):
+        rate = 0.1 / number
+        step(adam, weights, gradient, rate)
+        theirs.param_groups[0]["lr"] = rate
+        for other, values in zip(others, gradient, strict=True):
+            other.grad = values.to(other.dtype)
+        theirs.step()
+    for mine, other in zip(weights, others, strict=True):
+        assert torch.equal(mine, other)
+
+
+def test_its_state_has_the_names_of_the_parameters_and_goes_on_bit_identically() -> None:
+    adam, weights, _ = made()
+    *first, last = gradients(6)
+    for gradient in first:
+        step(adam, weights, gradient, 0.1)
+    state = {name: tensor.clone() for name, tensor in adam.state().items()}
+    names = ["0.weight", "1.weight", "2.weight"]
+    moments = [f"{name}.{moment}" for moment in ("mean", "square") for name in names]
+    assert list(state) == [*moments, "steps"]
+    assert state["steps"] == 5
+
+    resumed, others, _ = made()
+    with torch.no_grad():
+        for other, weight in zip(others, weights, strict=True):
+            other.copy_(weight)
+    resumed.load(state)
+    step(adam, weights, last, 0.1)
+    step(resumed, others, last, 0.1)
+    for mine, other in zip(weights, others, strict=True):
+        assert torch.equal(mine, other)
+    assert [int(steps) for steps in resumed.steps] == [6, 6]
+
+
+def test_a_state_that_counts_the_steps_of_each_parameter_is_read() -> None:
+    """Unused parameters stayed at 0: the largest count is that of the updates."""
+    adam, weights, _ = made()
+    step(adam, weights, gradients(1)[0], 0.1)
+    state = {name: tensor.clone() for name, tensor in adam.state().items() if name != "steps"}
+    counts = {"0.weight.step": 7.0, "1.weight.step": 0.0, "2.weight.step": 7.0}
+    resumed, _, _ = made()
+    resumed.load({**state, **{name: torch.tensor(count) for name, count in counts.items()}})
+    assert [float(steps) for steps in resumed.steps] == [7.0, 7.0]
+    assert torch.equal(resumed.mean[0], adam.mean[0])
+    assert torch.equal(resumed.square[1], adam.square[1])
