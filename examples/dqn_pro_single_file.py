@@ -3,8 +3,7 @@
     python examples/dqn_pro_single_file.py                  # with the pull
     python examples/dqn_pro_single_file.py --c inf          # without: plain DQN
 
-The line is `Proximal(...)`, which wraps the optimizer: each step first moves the weights w a
-fraction lr/c of the way to the target network's, then performs the optimizer's step.
+`Proximal(...)` wraps the optimizer: each step first moves w by lr/c of the way to the target's.
 """
 
 import argparse

@@ -27,7 +27,8 @@ def write_run(
     """A run folder as `train` leaves it; `returns(step)` are an evaluation's episodes."""
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(to_json(config), indent=2) + "\n")
-    stamp = protocol(config, config.evaluation.episodes, config.evaluation.epsilon)
+    rules = config.evaluation
+    stamp = protocol(config, rules.episodes, rules.epsilon, rules.min_steps)
     period, last = config.evaluation.period_steps, until or config.steps
     steps = [*range(period, last, period), last]
     with open(folder / "metrics.jsonl", "w") as file:

@@ -52,6 +52,7 @@ def test_a_late_attempt_finds_the_newer_number_and_writes_nothing_more(tmp_path:
 
         def update(self, run: object) -> None:
             if run.step == 450:  # type: ignore[attr-defined]
+                run.checkpointer.wait()  # type: ignore[attr-defined]  # of step 400
                 place._enter_attempt()
 
     with pytest.raises(Superseded, match="has taken over"):

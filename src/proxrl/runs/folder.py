@@ -117,15 +117,6 @@ class RunFolder:
         """The lines of speed.jsonl."""
         return read_lines(self.path / SPEED)
 
-    def metrics(self) -> list[dict[str, Any]]:
-        """The lines of metrics.jsonl, not validated (see record.py)."""
-        return read_lines(self.path / METRICS)
-
-    def last_return(self) -> float | None:
-        """Mean return of the last evaluation."""
-        lines = self.metrics()
-        return float(lines[-1]["eval/mean_return"]) if lines else None
-
     def write_failure(self, line: str) -> None:
         with contextlib.suppress(OSError):  # on a full disk it is only printed
             self.failure.write_text(line + "\n")

@@ -42,17 +42,19 @@ def _row(path: Path, root: Path) -> list[str]:
         return [run.path, UNKNOWN, f"{run.status}: {run.note}", *[UNKNOWN] * 3]
     evaluated = int(run.steps[-1]) if len(run.steps) else 0
     step, steps, env = max(place.newest_step() or 0, evaluated), run.config.steps, run.config.env
+    rate = seen = UNKNOWN
     try:
-        speed = place.speeds()[-1:]
-    except ValueError:  # damaged: it is only for display
-        speed = []
+        for last in place.speeds()[-1:]:
+            rate, seen = f"{last['steps_per_second']:,.0f}", _ago(last["unix_time"])
+    except (ValueError, KeyError, TypeError):  # damaged: it is only for display
+        pass
     return [
         run.path if env.split("/")[-1] in run.path else f"{run.path} ({env})",
         f"{step / steps:.0%} of {steps:,}",
         run.status,
         f"{run.curves['eval_return'][-1]:.1f}" if evaluated else UNKNOWN,
-        f"{speed[0]['steps_per_second']:,.0f}" if speed else UNKNOWN,
-        _ago(speed[0]["unix_time"]) if speed else UNKNOWN,
+        rate,
+        seen,
     ]
 
 

@@ -68,6 +68,11 @@ class Run:
     training: Array = field(default_factory=lambda: np.empty((0, 2)))  # last step, mean return
 
     @property
+    def last_return(self) -> float | None:
+        """Mean return of the last evaluation."""
+        return float(self.curves["eval_return"][-1]) if len(self.steps) else None
+
+    @property
     def usable(self) -> bool:
         return self.status not in ("corrupt", "duplicate") and len(self.steps) > 0
 
@@ -190,7 +195,11 @@ def _one_line(text: bytes, at: int) -> _Line:
             {**content, "protocol": msgspec.Raw(msgspec.json.encode(content["protocol"]))}, _Line
         )
     except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
-        what = str(error) if isinstance(error, msgspec.ValidationError) else "not valid JSON"
+        what = "not valid JSON"
+        if isinstance(error, KeyError):
+            what = f"missing field {error.args[0]}"
+        elif isinstance(error, msgspec.ValidationError):
+            what = str(error)
         raise Corrupt(f"{METRICS} line {at}: {what}") from None
 
 

@@ -21,8 +21,8 @@ Status = Literal["waiting", "running", "stopped", "finished", "failed", "corrupt
 
 def status_of(place: RunFolder, config: RunConfig, evaluated_step: int) -> Status:
     """The status of a readable run whose last recorded evaluation was at `evaluated_step`."""
-    if evaluated_step >= config.steps:
-        return "finished"
     if place.is_locked():
         return "running"
-    return "failed" if place.failure.exists() else "stopped"
+    if place.failure.exists():  # perhaps after the last evaluation, in its checkpoint
+        return "failed"
+    return "finished" if evaluated_step >= config.steps else "stopped"

@@ -12,6 +12,7 @@ from statistics import fmean
 from proxrl.config import differences
 from proxrl.errors import UserError
 from proxrl.runs.folder import RunFolder
+from proxrl.runs.record import read_run
 from proxrl.runs.status import Status
 from proxrl.studies.expand import Job
 
@@ -51,7 +52,7 @@ class Board:
             entry.step = min(place.newest_step() or 0, entry.job.config.steps)
             if place.is_complete(entry.job.config):
                 entry.status = "finished"
-                entry.last_return = place.last_return()
+                entry.last_return = read_run(place.path, place.path).last_return
 
     def of(self, *statuses: Status) -> list[Entry]:
         return [entry for entry in self.entries.values() if entry.status in statuses]

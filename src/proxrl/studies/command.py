@@ -257,15 +257,18 @@ def _print_list(console: Console) -> None:
     table = Table(
         "study", "figure", "what", title="built-in studies and their number of runs at each scale"
     )
-    for scale_name in load(BUILT_IN[-1]).scales:
-        table.add_column(scale_name, justify="right", no_wrap=True)
-    for name in BUILT_IN:
-        study = load(name)
+    studies = [load(name) for name in BUILT_IN]
+    scales = dict.fromkeys(name for study in studies for name in study.scales)
+    for name in scales:
+        table.add_column(name, justify="right", no_wrap=True)
+    for study in studies:
         runs = [
-            "–" if study.plan else f"{len(expand(study, scale, Path())):,}"
-            for scale in study.scales.values()
+            f"{len(expand(study, study.scales[name], Path())):,}"
+            if name in study.scales and not study.plan
+            else "–"
+            for name in scales
         ]
-        table.add_row(name, study.figures, study.title, *runs)
+        table.add_row(study.name, study.figures, study.title, *runs)
     console.print(table)
     console.print("memory, disk and time of a study: proxrl study NAME --scale SCALE --dry-run")
 
