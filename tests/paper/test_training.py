@@ -212,6 +212,25 @@ def test_few_games_are_not_most_of_55(tmp_path: Path) -> None:
     assert "is ahead: 1.00" in found["C55"].why
 
 
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"proximal__rule": "gradient", "proximal__c": 77.0}, "proximal.rule = parameters (not g"),
+        ({"proximal__c": 0.3}, "dqn-pro with c = 0.2 (not 0.3)"),
+        ({}, ""),
+    ],
+)
+def test_another_pull_than_the_papers_decides_no_claim(tmp_path: Path, changes, why: str) -> None:
+    """Four games, three seeds, smaller target updates."""
+    for game in GAMES[:4]:
+        for seed in range(3):
+            write(tmp_path, "dqn", game, seed, 1.0, sync=2.0 + 0.01 * seed)
+            write(tmp_path, "dqn-pro", game, seed, 1.0, sync=1.0 + 0.01 * seed, **changes)
+    found = claims_of(tmp_path)["C61"]
+    assert found.verdict == ("not testable" if changes else "seen")
+    assert why in found.why
+
+
 def test_a_short_study_decides_no_final_performance(tmp_path: Path) -> None:
     found = pairs(tmp_path, 5000.0, 3000.0, agents=("dqn",), steps=40_000)
     assert found["C55"].verdict == "not testable"

@@ -2,8 +2,9 @@
 
 A claim about settings is *seen* if the runs use them; runs with other settings cannot test it. A
 claim about performance is seen or contradicted only if everything it refers to was run (its games,
-its grid, 120M frames), a confidence interval from enough runs decides it, and the pairs differ in
-nothing else. *Seen in part*: everything that run folders can show agrees; the rest is named.
+its grid, 120M frames, the paper's settings), a confidence interval from enough runs decides it, and
+the pairs differ in nothing else. *Seen in part*: everything that run folders can show agrees; the
+rest is named.
 """
 
 import math
@@ -22,8 +23,10 @@ from proxrl.report.findings import (
     sync_ratios,
     too_few,
 )
+from proxrl.report.series import agent_settings
 from proxrl.report.statistics import Estimate
 from proxrl.report.study import Block, StudyResults
+from proxrl.suites import presets
 
 Verdict = Literal["seen", "seen in part", "contradicted", "not testable"]
 Answer = tuple[Verdict, str]
@@ -133,10 +136,16 @@ def _games_of(study: StudyResults, *blocks: Block) -> set[str]:
 
 
 def _lacks(
-    study: StudyResults, games: set[str], needed: tuple[str, ...] | int, frames: bool = True
+    study: StudyResults,
+    games: set[str],
+    needed: tuple[str, ...] | int,
+    *blocks: Block,
+    frames: bool = True,
+    varied: tuple[str, ...] = (),
 ) -> str:
-    """What the claim requires and these runs lack; empty if nothing."""
-    lacks = []
+    """What the claim requires and these runs lack; empty if nothing. `blocks` must have the paper's
+    settings, except those that the claim varies."""
+    lacks = [other for block in blocks if (other := _other_settings(block, varied))]
     if isinstance(needed, int):
         if len(games) < needed or study.family != "atari":
             lacks.append(f"at least {needed} Atari games")
@@ -146,6 +155,18 @@ def _lacks(
     if frames and study.budget_steps * study.frame_skip != PAPER_FRAMES:
         lacks.append("120M frames")
     return " and ".join(lacks)
+
+
+def _other_settings(block: Block, varied: tuple[str, ...]) -> str:
+    """The paper's settings where this series has others; empty if it has none."""
+    agent, settings = block.series.agent, block.series.settings
+    paper = agent_settings(presets.make(agent, scores.PAPER.base.env))
+    other = [
+        f"{name} = {value} (not {settings.get(name)})"
+        for name, value in paper.items()
+        if name not in varied and not _equal(value, settings.get(name))
+    ]
+    return f"{agent} with {', '.join(other)}" if other else ""
 
 
 def _within(lacks: str, answer: Answer, study: StudyResults) -> Answer:
@@ -267,7 +288,8 @@ def _best_c(findings: Findings, agent: str, claimed: float) -> Answer:
     if weak is not None:
         return "not testable", f"{_only(weak.runs, weak.fewest)} for one c; {text}"
     games = set.intersection(*(_games_of(findings.study, one.block) for one in tried.values()))
-    if lacks := _lacks(findings.study, games, 6):
+    blocks = [one.block for one in tried.values()]
+    if lacks := _lacks(findings.study, games, 6, *blocks, varied=("c",)):
         return _within(lacks, ("not testable", text), findings.study)
     others = [grid[c] for c in grid if c != claimed]
     if all(grid[claimed].low > other.high for other in others):
@@ -294,7 +316,8 @@ def most_games(pro: str) -> Check:
         if one is None:
             return "not testable", f"no finished {pro} runs with a counterpart without the pull"
         study = findings.study
-        lacks = _lacks(study, _games_of(study, one.pro, one.base), scores.paper_games())
+        pair = one.pro, one.base
+        lacks = _lacks(study, _games_of(study, *pair), scores.paper_games(), *pair)
         what = f"share of games in which {one.pro.name} is ahead"
         return _within(lacks, _decide(one, one.wins, 0.5, what), study)
 
@@ -309,6 +332,8 @@ def median_is(pro: str, number: float) -> Check:
         frames = study.budget_steps * study.frame_skip
         if study.family != "atari" or found is None or found.games < 51 or frames != 120_000_000:
             return "not testable", f"needs {pro} on 51 games for 120M frames"
+        if other := _other_settings(found.block, ()):
+            return "not testable", f"needs {other}"
         median = found.metrics["median"]
         if median.has_interval and found.few:
             return "not testable", f"{_only(found.runs, found.fewest)}; median {_format(median)}"
@@ -340,7 +365,8 @@ def medians_ordered(findings: Findings) -> Answer:
             reason = f"no finished {pro} runs with a counterpart without the pull"
             answers.append(("not testable", reason))
             continue
-        lacks = _lacks(study, _games_of(study, one.pro, one.base), scores.paper_games())
+        pair = one.pro, one.base
+        lacks = _lacks(study, _games_of(study, *pair), scores.paper_games(), *pair)
         what = f"median of {one.pro.name} − {one.base.name}"
         answers.append(_within(lacks, _decide(one, one.median_difference, 0.0, what), study))
     return _all(answers, "")
@@ -361,7 +387,8 @@ def smaller_syncs(findings: Findings) -> Answer:
         )
         verdict, text = _decided(ratio, 1.0, what, runs, fewest)
         study = findings.study
-        lacks = _lacks(study, _games_of(study, one.pro, one.base), 4, frames=False)
+        pair = one.pro, one.base
+        lacks = _lacks(study, _games_of(study, *pair), 4, *pair, frames=False)
         answers.append(_within(lacks, (OPPOSITE[verdict], text), study))
     return _all(answers, "no pairs with and without the pull")
 
@@ -388,7 +415,8 @@ def beats_every(setting: str, claimed: tuple[float, ...]) -> Check:
         games = [_games_of(study, one.pro, one.base) for one in found.values()]
         if any(one != games[0] for one in games):
             return "not testable", f"not every {setting} has the same games"
-        return _within(_lacks(study, games[0], 4), _all(answers, ""), study)
+        pro = next(iter(found.values())).pro
+        return _within(_lacks(study, games[0], 4, pro), _all(answers, ""), study)
 
     return check
 
@@ -446,7 +474,8 @@ def annealing(findings: Findings) -> Answer:
         if any(gain[0] != "contradicted" for gain in gains):
             improves = "not testable", improves[1]
     games = _games_of(study, base, *(one.base for one in variants), variants[0].pro)
-    return _within(_lacks(study, games, ANNEALING_GAMES), _all([improves, *below], ""), study)
+    lacks = _lacks(study, games, ANNEALING_GAMES, base, variants[0].pro)
+    return _within(lacks, _all([improves, *below], ""), study)
 
 
 def value_space(findings: Findings) -> Answer:
@@ -467,4 +496,5 @@ def value_space(findings: Findings) -> Answer:
             verdict, text = _decide(gain, gain.difference, border, what)
             answers.append((OPPOSITE[verdict], text))
     games = _games_of(study, base, *(one.base for one in variants), variants[0].pro)
-    return _within(_lacks(study, games, VALUE_SPACE_GAMES), _all(answers, ""), study)
+    lacks = _lacks(study, games, VALUE_SPACE_GAMES, base, variants[0].pro)
+    return _within(lacks, _all(answers, ""), study)

@@ -83,6 +83,7 @@ CHECKS: dict[str, Check] = {
         replay__warmup_steps=20_000,
         learner__update_period_steps=4,
         target__period=8_000,
+        target__period_unit="steps",
         exploration__final_epsilon=0.01,
         exploration__decay_steps=250_000,
         evaluation__epsilon=0.001,

@@ -77,5 +77,7 @@ def beside(study: StudyResults) -> tuple[Baseline, ...]:
             f"invalid --baselines dopamine: only for {those}; there are no published curves of "
             f"{', '.join(study.games[:3])}"
         )
-    agents = {block.series.agent.removesuffix("-pro") for block in study.blocks}
+    agents = {
+        block.series.agent.removesuffix("-pro").removesuffix("-authors") for block in study.blocks
+    }
     return tuple(load(study.games, suite, agent) for suite, agent in PUBLISHED if agent in agents)

@@ -53,7 +53,11 @@ def training_curve(run: Run) -> Array:
 def rows(study: StudyResults, baselines: Sequence[Baseline]) -> Iterator[Row]:
     """Every iteration that a run recorded and Dopamine published."""
     for block in study.blocks:
-        beside = [one for one in baselines if one.agent == block.series.agent.removesuffix("-pro")]
+        beside = [
+            one
+            for one in baselines
+            if one.agent == block.series.agent.removesuffix("-pro").removesuffix("-authors")
+        ]
         for number, game in enumerate(study.games):
             runs = [run for run in block.runs if game_of(run.asked.env) == game]
             curves = [curve for run in runs if len(curve := training_curve(run))]
