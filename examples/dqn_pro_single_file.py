@@ -30,9 +30,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--update-period", type=int, default=2, help="steps between two updates")
     parser.add_argument("--target-period", type=int, default=256, help="steps between two syncs")
     parser.add_argument("--final-epsilon", type=float, default=0.04)
-    parser.add_argument(
-        "--epsilon-steps", type=int, default=8_000, help="steps of the linear decay"
-    )
+    parser.add_argument("--epsilon-steps", type=int, default=8_000, help="of its linear decay")
     return parser.parse_args(words)
 
 

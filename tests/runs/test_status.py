@@ -28,6 +28,8 @@ def test_the_status_of_a_folder(tmp_path: Path) -> None:
     with open(tmp_path / "run" / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert status_of(place, CONFIG, 2000) == "running", "it was resumed after the failure"
+    assert status_of(place, CONFIG, 4000) == "failed", "after its last evaluation: not saved"
+    place.failure.unlink()
     assert status_of(place, CONFIG, 4000) == "finished"
 
 
