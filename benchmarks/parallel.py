@@ -14,10 +14,10 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from proxrl.runs.lines import read_lines
 
 from proxrl import presets
 from proxrl.runs.folder import SPEED
+from proxrl.runs.lines import read_lines
 from proxrl.studies.board import Board
 from proxrl.studies.conduct import conduct
 from proxrl.studies.expand import Job
