@@ -75,11 +75,11 @@ def node_of(cluster: Any, folder: Path) -> Any:
 
 def is_at_work(folder: Path, cluster: Any, node: Any) -> bool:
     """Whether the run has a checkpoint and its process is on this node."""
-    if step_of(folder) < 200 or not RunFolder(folder).is_locked():
+    if not RunFolder(folder).is_locked():
         return False
     try:
         return node_of(cluster, folder) is node
-    except psutil.NoSuchProcess:  # it has just ended
+    except (psutil.NoSuchProcess, OSError):  # it has just ended, or has not entered itself yet
         return False
 
 
