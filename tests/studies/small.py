@@ -11,7 +11,7 @@ from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, spli
 from proxrl.runs.folder import RunFolder
 from tests import forking
 
-STEPS = 9_000  # some seconds: a run must still be going on when it is to be killed
+STEPS = 3_000
 TEXT = f"""
 title = "two agents that balance a pole"
 

@@ -75,7 +75,7 @@ def node_of(cluster: Any, folder: Path) -> Any:
 
 def is_at_work(folder: Path, cluster: Any, node: Any) -> bool:
     """Whether the run has a checkpoint and its process is on this node."""
-    if step_of(folder) < 200 or not RunFolder(folder).is_locked():
+    if not RunFolder(folder).is_locked():
         return False
     try:
         return node_of(cluster, folder) is node
