@@ -119,6 +119,8 @@ MISTAKES = [
     (SMALL + "target = 3", "unknown key target"),
     (SMALL + "network.hidden = [1, 'x']", "must be a list, each item an integer"),
     (SMALL + "grid.target.period = 5", "grid.target.period must be a list"),
+    (SMALL + "games = 'Breakout'", "variants.dqn: games must be a list of names"),
+    (SMALL + "games = [1]", "variants.dqn: games must be a list of names"),
     (SMALL + "[variants.'a/b']\npreset = 'dqn'", "is not a valid folder name"),
     ("title = 'x'\n[variants.a]\npreset = 'dqm'", "unknown preset dqm; did you mean dqn?"),
     ("title = 'x'\n[variants.a]\ngrid.x = [1]", "preset is missing"),
