@@ -24,8 +24,11 @@ def test_every_file_in_the_package_is_a_study_that_can_be_read() -> None:
     there = {path.name.removesuffix(".toml") for path in DATA.iterdir()}
     assert there - {"scales", "games"} == set(BUILT_IN)
     for name in BUILT_IN:
-        own = ["tune"] if name == "rules" else []  # seeds that no result may use
-        assert list(load(name).scales) == ["smoke", "session", "laptop", "paper", *own]
+        assert list(load(name).scales) == ["smoke", "session", "tune", "laptop", "paper"]
+        reported = {
+            s for scale in load(name).scales.values() if scale.name != "tune" for s in scale.seeds
+        }
+        assert not reported & set(load(name).scales["tune"].seeds)
 
 
 def test_a_grid_is_one_variant_for_each_point_with_its_values_in_the_name() -> None:

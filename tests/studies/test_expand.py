@@ -34,6 +34,7 @@ PAPER = {  # variants x games x 5 seeds
     "value-space": (5, 8),
     "control": (5, 4),
     "rules": (10, 4),
+    "rainbow-kappa": (6, 4),
 }
 
 

@@ -11,7 +11,7 @@
     grid.target.tau = [0.05, 0.005]         # one variant for each
     games = ["Breakout"]                    # optional: only these of the scale's games
 
-    [scales.mine]                           # besides smoke, session, laptop and paper
+    [scales.mine]                           # besides smoke, tune, session, laptop and paper
     env = "MinAtar/{game}-v1"
     games = ["Breakout"]
     seeds = [0, 1, 2]
@@ -39,7 +39,7 @@ DATA = resources.files("proxrl.studies") / "data"
 # fmt: off
 BUILT_IN = (  # by figure
     "pmpi", "tune-c", "main", "distance", "period", "polyak", "anneal", "larger-c", "value-space",
-    "control", "rules", "dopamine-check", "demo",
+    "control", "rules", "rainbow-kappa", "dopamine-check", "demo",
 )
 # fmt: on
 STUDY_KEYS = ("title", "figures", "written_for", "headline", "variants", "scales", "plan")
