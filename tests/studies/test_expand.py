@@ -33,7 +33,7 @@ PAPER = {  # variants x games x 5 seeds
     "larger-c": (3, 8),
     "value-space": (5, 8),
     "control": (5, 4),
-    "rules": (10, 4),
+    "rules": (12, 4),
     "rainbow-kappa": (6, 4),
 }
 
@@ -135,6 +135,10 @@ def test_the_study_of_rules_has_every_rule_and_kappa(scale: str) -> None:
     assert rules["dqn-scheduled"] == "scheduled"
     assert rules["dqn-pro-adaptive"] == "adaptive"
     assert rules["dqn-pro-adaptive-layers"] == "adaptive-layers"
+    for rule in ("accelerated", "metric"):
+        assert rules[f"dqn-pro-{rule}"] == rule
+        changed = differences(variants[f"dqn-pro-{rule}"], variants["dqn-pro-kappa-1"])
+        assert set(changed) == {"proximal.rule"}
     adaptive, dqn = variants["dqn-pro-adaptive"], variants["dqn"]
     assert set(differences(adaptive, dqn)) == {"agent", "proximal.rule"}
     updates = (adaptive.steps - adaptive.replay.warmup_steps) / 4
