@@ -9,10 +9,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-import tyro
-
 from proxrl.config.rules import AdaptiveOptions, ScheduledOptions
 from proxrl.errors import UserError
+from proxrl.extras import require
+
+require("train", "everything but proxrl.Proximal")
+
+import tyro  # noqa: E402
 
 
 @dataclass(frozen=True)
