@@ -9,8 +9,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-import tyro
-
 from proxrl.config.rules import (
     AcceleratedOptions,
     AdaptiveOptions,
@@ -18,6 +16,11 @@ from proxrl.config.rules import (
     ScheduledOptions,
 )
 from proxrl.errors import UserError
+from proxrl.extras import require
+
+require("train", "everything but proxrl.Proximal")
+
+import tyro  # noqa: E402
 
 
 @dataclass(frozen=True)

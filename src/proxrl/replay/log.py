@@ -15,6 +15,7 @@ The files are allocated in full before the first step: a sparse map on a full di
 SIGBUS.
 """
 
+import errno
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ STEP = np.dtype(
     [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
 )
 FRAMES, STEPS = "frames.bin", "steps.bin"
+ZEROS = 1 << 24  # bytes written at a time
 MAX_STACK = 255  # an age is stored in one byte
 
 
@@ -234,8 +236,24 @@ def _allocate(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]", make: 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     if make:
         os.ftruncate(descriptor, 0)
-        os.posix_fallocate(descriptor, 0, size)
+        _reserve(descriptor, size)
     return descriptor
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Reserve the bytes on disk; where the system or its file system cannot (macOS), write them."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+    zeros = memoryview(bytes(min(size, ZEROS)))
+    for start in range(0, size, ZEROS):
+        rest = zeros[: size - start]
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
 
 
 def _map(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
