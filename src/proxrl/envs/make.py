@@ -11,7 +11,7 @@ from proxrl.config import ProtocolConfig
 from proxrl.envs.gym import Gym
 from proxrl.envs.journal import Environment
 from proxrl.errors import UserError, did_you_mean
-from proxrl.plugins import imported
+from proxrl.plugins import current_folder, import_module, imported
 from proxrl.suites import BUILT_IN, Suite, all_suites, bare_id, suite_of
 from proxrl.types import ObservationSpec
 
@@ -58,7 +58,7 @@ def _import_provider(env: str, suite: Suite) -> None:
     if ":" in env:
         module = env.split(":", 1)[0]
         try:
-            importlib.import_module(module)
+            import_module(module)
         except ModuleNotFoundError as error:
             raise UserError(
                 f"cannot import {error.name}: {env} is registered by the Python module {module}"
@@ -123,7 +123,8 @@ def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
         _require_known(name)
     options: dict[str, Any] = {"render_mode": "rgb_array"} if pictures else {}
     try:
-        return gymnasium.make(name, disable_env_checker=True, **options)
+        with current_folder():  # its entry point may be there
+            return gymnasium.make(name, disable_env_checker=True, **options)
     except gymnasium.error.UnregisteredEnv:
         _require_known(name)
         raise

@@ -61,6 +61,8 @@ class RunFolder:
     """One run's folder."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not os.fspath(path):
+            raise UserError("the name of a run folder is empty")
         self.path = Path(path)
         self.checkpoints = self.path / CHECKPOINTS
         self.replay = self.path / "replay"

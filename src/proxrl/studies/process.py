@@ -35,7 +35,15 @@ def start(
     environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, config.threads))}
     with open(RunFolder(folder).run_log, "ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "proxrl.studies.worker", str(folder), str(os.getpid()), how],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "proxrl.studies.worker",
+                str(folder),
+                str(os.getpid()),
+                how,
+            ],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -76,7 +76,7 @@ def _train_or_resume(config: RunConfig, folder: Path, display: "Reporter", how: 
     if other:
         raise UserError(f"{folder} has another run: {', '.join(other)} differ")
     display.say(f"continued from step {place.newest_step() or 0:,}")
-    resume(folder, display=display)
+    resume(folder, display=display, trust=True)  # it names what the study names
 
 
 class Reporter:

@@ -14,6 +14,7 @@ from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.config import RunConfig
 from proxrl.envs import Environment
 from proxrl.errors import UserError
+from proxrl.plugins import require_trust
 from proxrl.runs.folder import RunFolder
 from proxrl.training.environments import scoring_environment, side_by_side
 from proxrl.training.evaluate import Evaluation, evaluate
@@ -37,11 +38,20 @@ class Agent:
 
     @classmethod
     def load(
-        cls, folder: str | os.PathLike[str], device: str = "auto", pictures: bool = False
+        cls,
+        folder: str | os.PathLike[str],
+        device: str = "auto",
+        pictures: bool = False,
+        trust: bool = False,
     ) -> "Agent":
-        """Load the newest checkpoint of a run folder; `pictures`: enable rendering."""
+        """Load the newest checkpoint of a run folder.
+
+        `pictures`: enable rendering. `trust`: import the modules that the run's config names, if
+        any (an environment, network or proximal rule given as module:name); that executes code.
+        """
         place = RunFolder(folder)
         config = place.config()
+        require_trust(config, folder, trust)
         state = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
         if state is None:
             raise UserError(f"{place.path} has no checkpoint yet: train it first")

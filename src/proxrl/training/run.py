@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxrl.config import RunConfig, differences, validated
 from proxrl.errors import RunFailed, UserError
+from proxrl.plugins import require_trust, trust_option
 from proxrl.runs.folder import RunFolder, Superseded
 from proxrl.suites.presets import describe
 from proxrl.training.environments import training_environment
@@ -34,8 +35,9 @@ MAY_CHANGE = ("steps", "evaluation.", "logging.")
 class Stopped(KeyboardInterrupt):
     """Stopped by a signal after a checkpoint; `resume` continues from there."""
 
-    def __init__(self, folder: RunFolder, step: int, signal_number: int) -> None:
-        super().__init__(f"stopped at step {step:,}; continue with: proxrl resume {folder.path}")
+    def __init__(self, run: "Trainer", signal_number: int) -> None:
+        again = f"proxrl resume {run.folder.path}{trust_option(run.config)}"
+        super().__init__(f"stopped at step {run.step:,}; continue with: {again}")
         self.signal_number = signal_number
 
 
@@ -67,13 +69,16 @@ def resume(
     folder: str | os.PathLike[str],
     changed: RunConfig | dict[str, Any] | None = None,
     display: Display | None = None,
+    trust: bool = False,
 ) -> "Agent":
     """Continue a run, bit-identical to one that was never stopped, or extend a finished one.
 
     `changed`: a config, or dotted settings; only total steps, evaluation and logging may change.
+    `trust`: import the modules that its config names, if any, as in `Agent.load`.
     """
     place = RunFolder(folder)
     before = place.config()
+    require_trust(before, place.path, trust)
     if isinstance(changed, dict):
         changed = before.override(changed)
     config = resolved(changed or before)
@@ -88,7 +93,7 @@ def resume(
                 place.tidy(config)
         from proxrl.training.agent import Agent
 
-        return Agent.load(place.path)
+        return Agent.load(place.path, trust=trust)
     with place.locked():
         setup = _set_up(config)
         _check_resources(config, setup, place, display)
@@ -153,7 +158,7 @@ def _train(config: RunConfig, setup: "Setup", place: RunFolder, display: Display
             finally:
                 run.close()
         except (RunFailed, OSError, MemoryError) as error:
-            raise _diagnosed(error, place) from error
+            raise _diagnosed(error, place, trust_option(config)) from error
         except UserError:
             raise
         except Exception as error:  # unexpected: in the environment, the network or here
@@ -178,7 +183,7 @@ def _drive(run: "Trainer", display: Display, caught: list[int]) -> None:
             run.save()
         if caught:
             run.checkpointer.wait()
-            raise Stopped(run.folder, run.step, caught[0])
+            raise Stopped(run, caught[0])
         display.update(run)
         if run.step >= run.config.steps:
             return
@@ -207,7 +212,7 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _diagnosed(error: Exception, place: RunFolder) -> Exception:
+def _diagnosed(error: Exception, place: RunFolder, options: str) -> Exception:
     """One line on what happened and how to continue, also written to the folder."""
     if isinstance(error, Superseded):
         return error
@@ -218,6 +223,6 @@ def _diagnosed(error: Exception, place: RunFolder) -> Exception:
     then = f"the checkpoint at step {last:,} is intact" if last else "there is no checkpoint yet"
     line = f"{what}; {then}"
     if not isinstance(error, RunFailed):  # deterministic: it would diverge again
-        line += f"; continue with: proxrl resume {place.path}"
+        line += f"; continue with: proxrl resume {place.path}{options}"
     place.write_failure(line)
     return RunFailed(line)
