@@ -12,7 +12,7 @@ from torch import Tensor
 
 from proxrl.agents.chain import Chain, Recorded
 from proxrl.agents.networks import QNetwork, build_network
-from proxrl.agents.noisy import draw_noise, noisy_layers
+from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.agents.weights import Layout
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.types import ObservationSpec
@@ -47,6 +47,17 @@ def assert_same_as_autograd(network: QNetwork, states: Tensor) -> None:
     torch.testing.assert_close(mine, its)
     for one, other in zip(gradients, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert_same_for_one_state(network, states)
+
+
+def assert_same_for_one_state(network: QNetwork, states: Tensor) -> None:
+    """The function for acting, also after the weights changed, with noise and without."""
+    values = network.of_state()
+    for change in (lambda: None, lambda: next(network.parameters()).data.mul_(2.0)):
+        change()
+        for state, expected in zip(states, network(states).detach(), strict=True):
+            torch.testing.assert_close(torch.from_numpy(values(state.numpy())), expected)
+        silence(noisy_layers(network))
 
 
 @settings(max_examples=25, deadline=None)
@@ -111,6 +122,13 @@ def test_a_small_convolution_equals_torchs() -> None:
     convolved = network.body.convolutions[0](images).relu()
     expected = network.body.dense.last(convolved.permute(0, 2, 3, 1).flatten(1))
     torch.testing.assert_close(network(states), expected)
+
+
+@pytest.mark.parametrize(("kind", "in_numpy"), [("minatar", True), ("nature-same", False)])
+def test_small_networks_act_in_numpy(kind: str, in_numpy: bool) -> None:
+    spec = ObservationSpec((10, 10, 4), "uint8", 1, high=1.0)
+    network = build_network(spec, 3, NetworkConfig(kind, (16,)), seed=0)
+    assert (network._function.of_state() is not None) == in_numpy
 
 
 def test_a_custom_network_is_recorded_by_autograd() -> None:

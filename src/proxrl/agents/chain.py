@@ -6,6 +6,9 @@
 Built-in bodies are a `Chain` of layers with their own backward pass (`agents/layers.py`): no graph
 is recorded, every gradient is written in place, and that of the input is never computed. Any other
 module is `Recorded` by autograd. The choice is made when the network is built.
+
+A chain of small layers is also a function of one state in NumPy (`of_state`), for acting: with one
+state, a call of PyTorch takes longer than its arithmetic.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +17,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from proxrl.types import Array
+
 Backward = Callable[[Tensor], None]
+ArrayFunction = Callable[[Array], Array]
 
 
 class Function(Protocol):
@@ -25,6 +31,10 @@ class Function(Protocol):
 
     def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
         """The outputs, and a function that, given dh/d outputs, writes dh/dw to each `.grad`."""
+
+    def of_state(self) -> ArrayFunction | None:
+        """The function in NumPy, from one state to outputs [outputs], on the weights where they are
+        now; None if there is none."""
 
 
 class Layer(Protocol):
@@ -37,6 +47,9 @@ class Layer(Protocol):
     ) -> Tensor | None:
         """Given dh/d outputs (of any shape), write dh/dw to the `.grad` of the layer's weights;
         return dh/d inputs if `wanted`."""
+
+    def of_state(self) -> ArrayFunction | None:
+        """The layer in NumPy, on the values of one state; None if it is too large for that."""
 
 
 class Chain:
@@ -69,6 +82,20 @@ class Chain:
 
         return values[-1], backward
 
+    def of_state(self) -> ArrayFunction | None:
+        layers = [layer.of_state() for layer in self._layers]
+        functions = [function for function in layers if function is not None]
+        if len(functions) < len(layers):
+            return None
+
+        def outputs(state: Array) -> Array:
+            values = state
+            for function in functions:
+                values = function(values)
+            return values
+
+        return outputs
+
 
 class Recorded:
     """Any module, differentiated by autograd."""
@@ -90,3 +117,6 @@ class Recorded:
             torch.autograd.backward(outputs, gradient)
 
         return outputs.detach(), backward
+
+    def of_state(self) -> ArrayFunction | None:
+        return None
