@@ -41,8 +41,8 @@ class Expected(nn.Module):
         values = of_action(outputs, actions)
         errors = values - targets
         if self._loss == "squared":
-            losses, gradients = errors.square(), 2.0 * errors
+            losses, gradients = errors.square(), errors * (2.0 / len(errors))
         else:
             losses = functional.huber_loss(values, targets, reduction="none")
-            gradients = errors.clamp(-1.0, 1.0)
+            gradients = errors.clamp(-1.0, 1.0) / len(errors)
         return Loss(losses, gradients, values, errors.abs())
