@@ -39,8 +39,9 @@ def assert_same_as_autograd(network: QNetwork, states: Tensor) -> None:
     for each in (network, recorded):
         (vector,) = Layout(each).move_(each, with_gradient=True)
         vector.grad.fill_(torch.nan)  # every entry must be written, or zeroed first
-        outputs, backward = each.with_backward(states)
-        backward(torch.linspace(-1.0, 1.0, outputs.numel()).view_as(outputs))
+        with torch.inference_mode():
+            outputs, backward = each.with_backward(states)
+            backward(torch.linspace(-1.0, 1.0, outputs.numel()).view_as(outputs))
         gradients = [p.grad.clone() for p in each.parameters()]
         results.append((outputs, gradients))
     (mine, gradients), (its, expected) = results
@@ -107,8 +108,9 @@ def test_it_is_bit_identical_to_itself() -> None:
     (vector,) = Layout(network).move_(network, with_gradient=True)
     found = []
     for _ in range(2):
-        outputs, backward = network.with_backward(states_of(spec, 8, 3))
-        backward(torch.ones_like(outputs))
+        with torch.inference_mode():
+            outputs, backward = network.with_backward(states_of(spec, 8, 3))
+            backward(torch.ones_like(outputs))
         found.append(vector.grad.clone())
     assert torch.equal(*found)
 
@@ -137,6 +139,8 @@ def test_a_custom_network_is_recorded_by_autograd() -> None:
     assert isinstance(network._function, Recorded)
     Layout(network).move_(network, with_gradient=True)
     for _ in range(2):  # gradients do not accumulate over updates
-        outputs, backward = network.with_backward(torch.ones(3, 1, 4))
-        backward(torch.ones_like(outputs))
+        states = torch.ones(3, 1, 4)
+        with torch.inference_mode():
+            outputs, backward = network.with_backward(states)
+            backward(torch.ones_like(outputs))
     assert torch.equal(own[1].weight.grad, torch.full((2, 4), 3.0))

@@ -30,7 +30,10 @@ class Function(Protocol):
         """The outputs; differentiable by autograd."""
 
     def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
-        """The outputs, and a function that, given dh/d outputs, writes dh/dw to each `.grad`."""
+        """The outputs, and a function that, given dh/d outputs, writes dh/dw to each `.grad`.
+
+        To be used in inference mode, with states from outside of it.
+        """
 
     def of_state(self) -> ArrayFunction | None:
         """The function in NumPy, from one state to outputs [outputs], on the weights where they are
@@ -65,13 +68,11 @@ class Chain:
             values = layer.forward(values)
         return values
 
-    @torch.no_grad()
     def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
         values = [self._inputs(states)]
         for layer in self._layers:
             values.append(layer.forward(values[-1]))
 
-        @torch.no_grad()
         def backward(gradient: Tensor) -> None:
             following: Tensor | None = gradient
             for number in reversed(range(len(self._layers))):
@@ -108,13 +109,14 @@ class Recorded:
         return outputs
 
     def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             outputs = self.forward(states)
 
+        @torch.inference_mode(False)
         def backward(gradient: Tensor) -> None:
             gradients = [p.grad for p in self._module.parameters() if p.grad is not None]
             torch._foreach_zero_(gradients)  # autograd accumulates in place
-            torch.autograd.backward(outputs, gradient)
+            torch.autograd.backward(outputs, gradient.clone())  # no inference tensor
 
         return outputs.detach(), backward
 
