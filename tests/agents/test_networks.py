@@ -295,8 +295,9 @@ def test_the_way_back_through_the_head_is_autograds(head: HeadConfig, dueling: b
     gradient = torch.linspace(-1.0, 2.0, outputs.numel()).view_as(outputs)
     expected = torch.autograd.grad(outputs, list(network.parameters()), gradient)
     Layout(network).move_(network, with_gradient=True)
-    _, backward = network.with_backward(states)
-    backward(gradient)
+    with torch.inference_mode():
+        _, backward = network.with_backward(states)
+        backward(gradient)
     for parameter, its in zip(network.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, its)
 

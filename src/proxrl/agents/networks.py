@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from proxrl.agents import layers
-from proxrl.agents.chain import Backward, Chain, Function, Layer, Recorded
+from proxrl.agents.chain import ArrayFunction, Backward, Chain, Function, Layer, Recorded
 from proxrl.agents.heads import make_head
 from proxrl.agents.noisy import NoisyLinear, make_noisy, noisy_layers
 from proxrl.agents.padding import SameConvolution
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.plugins import imported
-from proxrl.types import ObservationSpec
+from proxrl.types import Array, ObservationSpec
 
 NetworkFunction = Callable[[ObservationSpec, int, tuple[int, ...]], nn.Module]
 EXPECTED = HeadConfig()
@@ -66,6 +66,28 @@ class QNetwork(nn.Module):
             body_backward(gradient.flatten(1))
 
         return self._combine(numbers), backward
+
+    def of_state(self) -> ArrayFunction:
+        """A function from one state [stack, *observation] to its action values [actions], for
+        acting: in NumPy if the body is small and on the CPU.
+
+        It follows changes of the weights, but not their move to other memory.
+        """
+        device = next(self.parameters()).device
+        body = self._function.of_state() if device.type == "cpu" else None
+        if body is not None and self.head.size == 1 and not self._dueling:
+            return body
+
+        @torch.inference_mode()
+        def values(state: Array) -> Array:
+            if body is None:
+                numbers = self._function.forward(torch.from_numpy(state[None]).to(device))
+            else:
+                numbers = torch.from_numpy(body(state)[None])
+            found: Array = self.head.values(self._combine(numbers))[0].cpu().numpy()
+            return found
+
+        return values
 
     def _combine(self, numbers: Tensor) -> Tensor:
         """Body outputs [batch, rows x size] to outputs per action."""

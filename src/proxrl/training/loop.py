@@ -77,6 +77,7 @@ class Trainer:
             self.generators.get("noise"),
             self.generators.get("rule"),
         )
+        self._values = self.learner.online.of_state()  # for acting
         self.interval = Interval()
         self.training_returns = TrainingReturns(
             config.evaluation.training_period_steps, state["step"] if state else 0
@@ -132,12 +133,11 @@ class Trainer:
         config = self.config
         self.learner.draw_noise()
         action = epsilon_greedy(
-            self.learner.online,
+            self._values,
             self.stack.state,
             self.epsilon,
             self.episodes.environment.actions,
             self.generators["acting"],
-            self.device,
         )
         now = self.episodes.step(action)
         end = self._learning_end(now.end)

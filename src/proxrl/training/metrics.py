@@ -76,8 +76,8 @@ class Interval:
 
     def add_update(self, update: "Update") -> None:
         """Keep its values, tensors on the learner's device, until `read_updates`."""
-        self._report("loss", update.loss)
-        self._report("mean_value", update.mean_value)
+        self._report("loss", update.losses)
+        self._report("mean_value", update.values)
         if update.distances is not None:
             self._report("parameter_distance", update.distances.parameters)
             self._report("value_distance", update.distances.values)
@@ -93,10 +93,16 @@ class Interval:
         self._reported.setdefault(name, []).append(value)
 
     def read_updates(self) -> tuple[list[float], list[float]]:
-        """Add the kept values to the means, in order; returns the new losses and mean values."""
+        """Add the kept values to the means, in order; returns the new losses and mean values.
+
+        Means over a batch are taken here, for all updates at once.
+        """
         import torch  # not needed for reading logs
 
-        found = {name: torch.stack(tensors).tolist() for name, tensors in self._reported.items()}
+        found = {
+            name: torch.stack(tensors).view(len(tensors), -1).mean(dim=1).tolist()
+            for name, tensors in self._reported.items()
+        }
         self._reported = {}
         for name, values in found.items():
             tally = self.tallies.setdefault(name, Tally())
