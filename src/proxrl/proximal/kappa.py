@@ -70,8 +70,9 @@ def ratios_of(
     """sum m^2 / sum v of Adam's moments, which it corrects: of all tensors, [1], or of each,
     [tensors]. `steps` that each has taken, [tensors], or all, []."""
     beta_1, beta_2 = betas
-    squared_means = torch.stack(torch._foreach_norm(mean)).square()
-    squares = torch.stack([one.sum() for one in square])
+    device = mean[0].device
+    squared_means = torch.stack([norm.to(device) for norm in torch._foreach_norm(mean)]).square()
+    squares = torch.stack([one.sum().to(device) for one in square])
     squared_means = squared_means / (1.0 - beta_1**steps).square()
     squares = squares / (1.0 - beta_2**steps)
     if together:
