@@ -43,6 +43,12 @@ from proxrl.proximal.pull import c_from_pull_per_sync, distance, pull_, pull_per
 ADAPTIVE = "adaptive"
 
 
+def only_if_adaptive(adaptive: AdaptiveOptions | None, c: float | str | None) -> None:
+    """Raise if options are given that c does not use."""
+    if adaptive is not None and c != ADAPTIVE:
+        raise ValueError(f"adaptive is only for c = {ADAPTIVE!r}, and c is {c}")
+
+
 class Proximal(Optimizer):
     """An `Optimizer` without parameter groups or state of its own: it uses the inner optimizer's.
 
@@ -77,8 +83,7 @@ class Proximal(Optimizer):
             raise TypeError(f"c must be a number or {ADAPTIVE!r}, got {c!r}")
         if updates_per_sync is not None and not 1.0 <= updates_per_sync < math.inf:
             raise ValueError(f"updates_per_sync must be at least 1, got {updates_per_sync}")
-        if adaptive is not None and c != ADAPTIVE:
-            raise ValueError(f"adaptive is only for c = {ADAPTIVE!r}, and c is {c}")
+        only_if_adaptive(adaptive, c)
         if isinstance(inner, torch.optim.LBFGS):
             raise ValueError("LBFGS is not supported: it evaluates the loss several times per step")
         if isinstance(inner, Proximal):
