@@ -64,13 +64,13 @@ class Metric(Rule):
     def _measured(self) -> list[Tensor]:
         """d from Adam's moments of now; 0 where every gradient was 0."""
         powers = torch._foreach_pow(self.moments.square, self.options.power)
-        total = torch.stack(torch._foreach_norm(powers, 1)).sum()
+        total = torch.stack([power.sum() for power in powers]).sum()
         scale = self._parameters / total.clamp_min(torch.finfo(total.dtype).tiny)
         return [(power * scale.to(power.dtype)).clamp_max_(self._largest) for power in powers]
 
     def _set_metric(self, metric: list[Tensor]) -> None:
         self.metric, self._rate = metric, None
-        mean = torch.stack(torch._foreach_norm(metric, 1)).sum() / self._parameters
+        mean = torch.stack([part.sum() for part in metric]).sum() / self._parameters
         squares = torch.stack(torch._foreach_norm(metric)).square().sum() / self._parameters
         evenness = mean.square() / squares.clamp_min(torch.finfo(squares.dtype).tiny)
         self._metrics = {"kappa": self.config.pull_per_sync * mean, "evenness": evenness}
