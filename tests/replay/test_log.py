@@ -1,5 +1,7 @@
 """The log against a naive oracle that stores full states."""
 
+import errno
+import os
 from collections import deque
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -399,3 +401,37 @@ def test_episodes_longer_than_an_age_can_count(tmp_path: Path) -> None:
     for mine, theirs in zip(got, expected, strict=True):
         np.testing.assert_array_equal(mine[0], theirs[0])
         np.testing.assert_array_equal(mine[4], theirs[4])
+
+
+@pytest.mark.parametrize("missing", [True, False], ids=["no such function", "not supported"])
+def test_without_posix_fallocate_the_files_are_written_in_full(
+    missing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS, or on a file system that cannot reserve space."""
+
+    def refuse(*_: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    if missing:
+        monkeypatch.delattr(os, "posix_fallocate")
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+    monkeypatch.setattr("proxrl.replay.log.ZEROS", 1000)
+    log = ReplayLog(tmp_path, spec(), 2000, 100)
+    log.close()
+    assert is_whole(tmp_path, spec(), 2000, 100)
+    for name in (FRAMES, STEPS):
+        file = (tmp_path / name).stat()
+        assert file.st_blocks * 512 >= file.st_size, "reserved, not sparse"
+    assert not np.fromfile(tmp_path / FRAMES, np.uint8).any()
+
+
+def test_a_full_disk_is_an_error_when_space_is_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="full"):
+        ReplayLog(tmp_path, spec(), 2000, 100)

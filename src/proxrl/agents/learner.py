@@ -76,6 +76,7 @@ class Learner:
         self._adam = Adam(layout, config.learner.adam_epsilon)
         self.rule = make_rule(config)
         self.rule.moments = self._adam
+        self.rule.loss = self.loss
         self.rule.generator = rule_generator or np.random.default_rng(config.seed)
         self._head = make_head(config.head, config.learner.loss).to(device)
         self._config = config
@@ -115,6 +116,14 @@ class Learner:
             sync_distance,
             self.rule.metrics(),
         )
+
+    @torch.no_grad()
+    def loss(self, batch: Batch) -> Tensor:
+        """h(w) of a batch, without noise; changes nothing."""
+        with self._without_noise():
+            targets, outputs = self._targets(batch), self.online.outputs(batch.states)
+        losses = self._head.loss(outputs, batch.actions, targets).losses
+        return losses.mean() if batch.weights is None else (batch.weights * losses).mean()
 
     def _targets(self, batch: Batch) -> Tensor:
         """r + gamma max_a' Q(s', a'; theta), or its distribution; with double DQN, w selects a'."""

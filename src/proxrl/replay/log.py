@@ -16,6 +16,7 @@ SIGBUS. A checkpoint holds checksums of what it refers to (checksums.py), which 
 verifies.
 """
 
+import errno
 import mmap
 import os
 from collections.abc import Mapping
@@ -35,6 +36,7 @@ STEP = np.dtype(
     [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
 )
 FRAMES, STEPS = "frames.bin", "steps.bin"
+ZEROS = 1 << 24  # bytes written at a time
 MAX_STACK = 255  # an age is stored in one byte
 
 
@@ -300,8 +302,24 @@ def _allocate(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]", make: 
     descriptor = plain(path, os.O_RDWR | os.O_CREAT)
     if make:
         os.ftruncate(descriptor, 0)
-        os.posix_fallocate(descriptor, 0, size)
+        _reserve(descriptor, size)
     return descriptor
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Reserve the bytes on disk; where the system or its file system cannot (macOS), write them."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+    zeros = memoryview(bytes(min(size, ZEROS)))
+    for start in range(0, size, ZEROS):
+        rest = zeros[: size - start]
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
 
 
 def _map(file: int, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:

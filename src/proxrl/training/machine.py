@@ -2,6 +2,7 @@
 
 import ctypes
 import platform
+import subprocess
 from importlib import metadata
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.suites import BUILT_IN, suite_of
 
+CPUINFO = Path("/proc/cpuinfo")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 
@@ -67,14 +69,19 @@ def changed_since(before: dict[str, str], now: dict[str, str]) -> str:
 
 
 def cpu_model() -> str:
-    with_names = Path("/proc/cpuinfo")
-    if with_names.exists():
-        first_core = with_names.read_text().split("\n\n")[0].splitlines()
+    if CPUINFO.exists():
+        first_core = CPUINFO.read_text().split("\n\n")[0].splitlines()
         pairs = (line.partition(":") for line in first_core)
         fields = {key.strip(): value.strip() for key, _, value in pairs}
         parts = (fields.get(key, "") for key in ("model name", "cpu family", "model", "stepping"))
         return " ".join(parts).strip()
-    return platform.processor()
+    try:  # macOS
+        asked = subprocess.run(
+            ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=True
+        )
+        return asked.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return platform.processor() or platform.machine()
 
 
 def _optional_versions(*names: str) -> dict[str, str]:
