@@ -419,7 +419,7 @@ def test_without_posix_fallocate_the_files_are_written_in_full(
     monkeypatch.setattr("proxrl.replay.log.ZEROS", 1000)
     log = ReplayLog(tmp_path, spec(), 2000, 100)
     log.close()
-    assert is_whole(tmp_path, spec(), 2000, 100)
+    assert not problem_of(tmp_path, spec(), 2000, 100, NEW, None)
     for name in (FRAMES, STEPS):
         file = (tmp_path / name).stat()
         assert file.st_blocks * 512 >= file.st_size, "reserved, not sparse"
