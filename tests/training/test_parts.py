@@ -146,6 +146,7 @@ def test_their_arrays_have_readable_names(tmp_path: Path) -> None:
         "rule",
         "replay",
         "episodes",
+        "checksums",
     }
 
 

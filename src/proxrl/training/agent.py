@@ -15,7 +15,8 @@ from proxrl.config import RunConfig
 from proxrl.envs import Environment
 from proxrl.errors import UserError
 from proxrl.plugins import require_trust
-from proxrl.runs.folder import RunFolder
+from proxrl.runs.checkpoint import require_same_settings
+from proxrl.runs.folder import CONFIG, RunFolder
 from proxrl.training.environments import scoring_environment, side_by_side
 from proxrl.training.evaluate import Evaluation, evaluate
 from proxrl.training.machine import resolve_device
@@ -52,19 +53,24 @@ class Agent:
         place = RunFolder(folder)
         config = place.config()
         require_trust(config, folder, trust)
-        state = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
+        state = place.newest_checkpoint(
+            say=lambda line: print(line, file=sys.stderr),
+            check=lambda state: require_same_settings(state, config, place.path / CONFIG),
+        )
         if state is None:
             raise UserError(f"{place.path} has no checkpoint yet: train it first")
         environment = scoring_environment(config, pictures)
         spec, actions = environment.observation, environment.actions
         network = build_network(spec, actions, config.network, config.seed, config.head)
-        network.load_state_dict(
-            {
-                name.removeprefix("online."): torch.from_numpy(array)
-                for name, array in state["learner"].items()
-                if name.startswith("online.")
-            }
-        )
+        weights = {
+            name.removeprefix("online."): torch.from_numpy(array)
+            for name, array in state["learner"].items()
+            if name.startswith("online.")
+        }
+        try:
+            network.load_state_dict(weights)
+        except RuntimeError:  # edited, and the checkpoint is of a version that cannot tell
+            raise UserError(f"{place.path / CONFIG} does not fit the checkpoint") from None
         return cls(network.to(resolve_device(device)), config, [environment], state["step"])
 
     def predict(self, observation: Any, deterministic: bool = True) -> tuple[Any, None]:

@@ -119,7 +119,7 @@ class Interval:
 
 
 class RunLogger:
-    """Appends lines to the files of a run folder; its state is their lengths.
+    """Appends lines to the files of a run folder; its state is their lengths and digests.
 
     A new run loads `NO_LINES`, which removes the lines of a process that was killed before its
     first checkpoint.
@@ -150,7 +150,12 @@ class RunLogger:
         self._speed.append({"step": step, "steps_per_second": rate, "unix_time": time.time()})
 
     def state(self) -> State:
-        return {"metrics": self._metrics.length, "episodes": self._episodes.length}
+        return {
+            "metrics": self._metrics.length,
+            "episodes": self._episodes.length,
+            "metrics_sha256": self._metrics.sha256,
+            "episodes_sha256": self._episodes.sha256,
+        }
 
     def load(self, state: State) -> None:
         self._metrics.cut(state["metrics"])
