@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from proxrl.config import RunConfig, differences, validated
-from proxrl.errors import RunFailed, UserError
+from proxrl.errors import EnvironmentFault, RunFailed, UserError
 from proxrl.runs.folder import RunFolder, Superseded
 from proxrl.suites.presets import describe
 from proxrl.training.environments import training_environment
@@ -154,6 +154,9 @@ def _train(config: RunConfig, setup: "Setup", place: RunFolder, display: Display
                 run.close()
         except (RunFailed, OSError, MemoryError) as error:
             raise _diagnosed(error, place) from error
+        except EnvironmentFault as fault:
+            place.write_failure(str(fault))
+            raise
         except UserError:
             raise
         except Exception as error:  # unexpected: in the environment, the network or here
