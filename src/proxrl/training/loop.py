@@ -20,7 +20,7 @@ from proxrl.replay.log import NEW
 from proxrl.runs.folder import RunFolder
 from proxrl.training.agent import Agent
 from proxrl.training.checkpoint import Checkpointer
-from proxrl.training.evaluate import Evaluation, evaluate
+from proxrl.training.evaluate import Evaluation, evaluate, no_time_limit
 from proxrl.training.machine import changed_since, describe_machine
 from proxrl.training.metrics import NO_LINES, Interval, RunLogger
 from proxrl.training.preflight import Setup, set_up
@@ -51,6 +51,7 @@ class Trainer:
         self.say = say
         self.scoring_environments = setup.scoring_environments
         self._lent_environments = False  # to an agent
+        self._said_limit = False
 
         self.step = 0
         self.evaluated_step = 0
@@ -229,6 +230,9 @@ class Trainer:
             self.device,
             stop=stop,
         )
+        if scored.limit and not self._said_limit:
+            self._said_limit = True
+            self.say(no_time_limit(self.config.env, scored.limit))
         self.last_evaluation = scored
         self.evaluated_step = self.step
         self.logger.interval(

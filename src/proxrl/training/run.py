@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from proxrl.config import RunConfig, differences, validated
-from proxrl.errors import RunFailed, UserError
+from proxrl.errors import EnvironmentFault, RunFailed, UserError
 from proxrl.plugins import require_trust, trust_option
 from proxrl.runs.checkpoint import (
     CorruptCheckpoint,
@@ -210,6 +210,9 @@ def _train(
                 run.close()
         except (RunFailed, OSError, MemoryError) as error:
             raise _diagnosed(error, place, trust_option(config)) from error
+        except EnvironmentFault as fault:
+            place.write_failure(str(fault))
+            raise
         except UserError:
             raise
         except Exception as error:  # unexpected: in the environment, the network or here

@@ -36,6 +36,8 @@ def evaluate_run(folder: Path, episodes: int, epsilon: float | None, trust: bool
         file = LineFile(folder / EVALUATIONS)
     except OSError as error:
         raise UserError(f"cannot write to {error.filename}: {error.strerror}") from None
+    from proxrl.training.evaluate import no_time_limit
+
     with console.status(f"playing {episodes} episodes of {agent.config.env}"):
         scored = agent.evaluate(episodes, epsilon)
     spread = scored.standard_deviation
@@ -46,6 +48,8 @@ def evaluate_run(folder: Path, episodes: int, epsilon: float | None, trust: bool
     for name, value in scored.protocol.items():
         table.add_row(name.replace("_", " "), str(value))
     console.print(table)
+    if scored.limit:
+        console.print(no_time_limit(agent.config.env, scored.limit), highlight=False, markup=False)
     line = {
         "agent": agent.config.agent,
         "seed": agent.config.seed,
