@@ -41,6 +41,7 @@ EVALUATIONS = "evaluations.jsonl"
 LOCK, CHECKPOINTS = ".lock", "checkpoints"
 RUN_LOG, PROGRESS, ATTEMPTS = "log.txt", "progress.json", "attempts"
 UNFINISHED_CONFIG = f"{CONFIG}.writing"
+TENSORBOARD, WANDB = "tensorboard", "wandb"
 NOT_YET_A_RUN = {LOCK, RUN_LOG, PROGRESS, ATTEMPTS, UNFINISHED_CONFIG}
 REPORTED = (CONFIG, METRICS)  # the files that a report reads
 COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # the files of a finished run
@@ -86,6 +87,17 @@ class RunFolder:
                 else "it is neither empty nor a run: choose another --folder"
             )
             raise UserError(f"{self.path} exists: {hint}")
+
+    def clear(self) -> None:
+        """Delete the run's files, config.json last; attempts and files of others stay."""
+        names = (METRICS, EPISODES, SPEED, EVALUATIONS, RUN_LOG, PROGRESS, TENSORBOARD, WANDB)
+        mine = [self.path / name for name in names]
+        for path in (*mine, self.checkpoints, self.replay, self.videos, self.failure):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        (self.path / CONFIG).unlink(missing_ok=True)
 
     def make(self) -> None:
         try:
