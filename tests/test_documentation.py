@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from proxrl import cli, presets
+from proxrl.commands import train as train_command
 from proxrl.studies.definition import BUILT_IN, load
 from proxrl.studies.expand import expand, scale_of
 from tests.report.synthetic import write_run
@@ -191,7 +192,7 @@ def check_proxrl(arguments: list[str]) -> None:
 def test_bare_and_explicit_switches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting's switch needs no value; a command's flag takes none."""
     seen = []
-    monkeypatch.setattr(cli, "validated", lambda config: seen.append(config) or config)
+    monkeypatch.setattr(train_command, "validated", lambda config: seen.append(config) or config)
     line = ["train", "dqn", "--env", "CartPole-v1"]
     for words in (
         ["--network.dueling"],

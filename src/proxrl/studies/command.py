@@ -14,6 +14,7 @@ from rich.table import Table
 
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed, UserError
+from proxrl.extras import require
 from proxrl.studies.definition import BUILT_IN, Scale, Study, load
 from proxrl.studies.expand import Job, expand, scale_of
 
@@ -107,7 +108,9 @@ def run_study(options: StudyOptions, study: Study, scale: Scale) -> None:
     require_same(jobs)
     _require_one_report(jobs)
     _require_environments(jobs)
-    if options.dry_run:
+    if not options.dry_run:
+        require("report", "the report of a study")
+    else:
         from proxrl.studies.dry_run import print_dry_run
 
         print_dry_run(console, study, scale, Board(jobs), folder, options.executor, options.jobs)
