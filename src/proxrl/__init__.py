@@ -10,6 +10,8 @@ action, _ = agent.predict(observation, deterministic=True)
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from proxrl.extras import explain
+
 if TYPE_CHECKING:
     from proxrl.agents.networks import register_network
     from proxrl.config import RunConfig
@@ -50,7 +52,14 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     """Lazy import: importing torch takes seconds, and `proxrl --help` does not need it."""
     if name == "presets":
-        return importlib.import_module("proxrl.suites.presets")
+        return _imported("proxrl.suites.presets", name)
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        return getattr(_imported(_HOMES[name], name), name)
     raise AttributeError(f"module 'proxrl' has no attribute {name!r}")
+
+
+def _imported(module: str, name: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise explain(error, f"proxrl.{name}") from None

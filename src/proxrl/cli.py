@@ -19,6 +19,7 @@ import tyro
 from proxrl.config import RunConfig, flatten, validated
 from proxrl.config.options import describe_options
 from proxrl.errors import RunFailed, UserError
+from proxrl.plugins import named_code, require_trust, trust_option
 from proxrl.suites import BUILT_IN, presets
 
 Options = TypeVar("Options")
@@ -72,7 +73,7 @@ def train(arguments: list[str]) -> Work:
         from proxrl.training.progress import display_for_terminal
 
         run.train(config, folder, display_for_terminal())
-        _print_finished(folder)
+        _print_finished(folder, config)
 
     return work
 
@@ -83,6 +84,9 @@ class ResumeOptions:
     evaluation and logging settings may change."""
 
     config: Annotated[RunConfig, tyro.conf.arg(name="")]
+    trust: bool = False
+    """Import the modules that the run names (--env, --network.kind or --proximal.rule given as
+    module:name), which executes their code; naming them here again is consent, too."""
 
 
 def resume(arguments: list[str]) -> Work:
@@ -93,19 +97,22 @@ def resume(arguments: list[str]) -> Work:
         if not {"-h", "--help"} & set(arguments):
             raise UserError("missing argument: RUN, the folder to resume")
         return lambda: print(
-            "usage: proxrl resume RUN [--steps N] [--evaluation.* V] [--logging.* V]\n\n"
+            "usage: proxrl resume RUN [--steps N] [--evaluation.* V] [--logging.* V] [--trust]\n\n"
             + " ".join((ResumeOptions.__doc__ or "").split())
         )
     folder, rest = Path(arguments[0]), arguments[1:]
     default = ResumeOptions(RunFolder(folder).config())
     options = _parse_settings(ResumeOptions, rest, f"proxrl resume {folder}", default)
+    named = named_code(default.config).items()
+    trust = options.trust or all(_value_of(f"--{path}", rest) == name for path, name in named)
+    require_trust(default.config, folder, trust)
 
     def work() -> None:
         from proxrl.training import run
         from proxrl.training.progress import display_for_terminal
 
-        run.resume(folder, options.config, display_for_terminal())
-        _print_finished(folder)
+        run.resume(folder, options.config, display_for_terminal(), trust)
+        _print_finished(folder, options.config)
 
     return work
 
@@ -120,6 +127,9 @@ class EvalOptions:
     """Episodes to play."""
     epsilon: float | None = None
     """Probability of a random action; default: the run's evaluation.epsilon."""
+    trust: bool = False
+    """Import the modules that the run names (an environment, network or proximal rule given as
+    module:name), which executes their code."""
 
 
 def evaluate(arguments: list[str]) -> Work:
@@ -132,7 +142,7 @@ def evaluate(arguments: list[str]) -> Work:
     def work() -> None:
         from proxrl.training.view import evaluate_run
 
-        evaluate_run(options.run, options.episodes, options.epsilon)
+        evaluate_run(options.run, options.episodes, options.epsilon, options.trust)
 
     return work
 
@@ -149,6 +159,9 @@ class PlayOptions:
     """Probability of a random action; default: the run's evaluation.epsilon."""
     max_steps: int = 5_000
     """Maximum length of the video in agent steps."""
+    trust: bool = False
+    """Import the modules that the run names (an environment, network or proximal rule given as
+    module:name), which executes their code."""
 
 
 def play(arguments: list[str]) -> Work:
@@ -161,7 +174,7 @@ def play(arguments: list[str]) -> Work:
     def work() -> None:
         from proxrl.training.view import film_run
 
-        film_run(options.run, options.out, options.epsilon, options.max_steps)
+        film_run(options.run, options.out, options.epsilon, options.max_steps, options.trust)
 
     return work
 
@@ -285,7 +298,6 @@ COMMANDS: dict[str, Callable[[list[str]], Work]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; a user error prints one line and exits with 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    sys.path.insert(0, "")  # the user's own modules, as `python -m` would find them
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for terminals without Unicode
@@ -310,6 +322,9 @@ def parse(arguments: list[str]) -> Work:
     """Parse a command line and return the function that runs it; raises `UserError`."""
     if not arguments or arguments[0] in ("-h", "--help"):
         return _print_help
+    for before, argument in pairwise(["proxrl", *arguments]):
+        if not argument or (argument.startswith("--") and argument.endswith("=")):
+            raise UserError(f"empty value after {argument.removesuffix('=') or before}")
     if arguments[0] == "--version":
         return _print_version
     name, rest = arguments[0], arguments[1:]
@@ -343,28 +358,28 @@ def _check_epsilon(epsilon: float | None) -> None:
         raise UserError(f"invalid --epsilon {epsilon}: must be in [0, 1]")
 
 
-def _print_finished(folder: Path) -> None:
-    print(f"finished: {folder} (evaluate: proxrl eval {folder}; video: proxrl play {folder})")
+def _print_finished(folder: Path, config: RunConfig) -> None:
+    run = f"{folder}{trust_option(config)}"
+    print(f"finished: {folder} (evaluate: proxrl eval {run}; video: proxrl play {run})")
 
 
 def _value_of(option: str, arguments: list[str]) -> str | None:
-    """The value of an option, before the rest is parsed."""
-    for position, argument in enumerate(arguments):
-        if argument == option and position + 1 < len(arguments):
-            return arguments[position + 1]
-        if argument.startswith(option + "="):
-            return argument.removeprefix(option + "=")
-    return None
+    """The value of an option, before the rest is parsed; raises `UserError` if it is given twice,
+    because the parser would take the last one."""
+    given = [value for name, value in pairwise(arguments) if name == option]
+    given += [one.removeprefix(f"{option}=") for one in arguments if one.startswith(f"{option}=")]
+    if len(given) > 1:
+        raise UserError(f"{option} is given {len(given)} times: {', '.join(given)}")
+    return given[0] if given else None
 
 
 def _parse_settings(
     kind: type[Options], arguments: list[str], program: str, default: Any
 ) -> Options:
     """Options with a `RunConfig`: its switches take True, False or no value (True)."""
+    settings = {**vars(default), **flatten(default.config)}
     switches = {
-        path.replace("_", "-")
-        for path, value in flatten(default.config).items()
-        if isinstance(value, bool)
+        path.replace("_", "-") for path, value in settings.items() if isinstance(value, bool)
     }
     explicit: list[str] = []
     for argument, following in pairwise([*arguments, "--"]):

@@ -9,8 +9,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-import tyro
-
 from proxrl.config.rules import (
     AcceleratedOptions,
     AdaptiveOptions,
@@ -18,6 +16,11 @@ from proxrl.config.rules import (
     ScheduledOptions,
 )
 from proxrl.errors import UserError
+from proxrl.extras import require
+
+require("train", "everything but proxrl.Proximal")
+
+import tyro  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,8 @@ class ProtocolConfig:
     stack: int = 1
     """Observations stacked into a state, zero-padded at the start of an episode."""
     max_episode_steps: int | None = None
-    """Truncate episodes after this many agent steps; None: the environment's own limit."""
+    """Truncate episodes after this many agent steps; None: the environment's own limit (if it has
+    none, only evaluation episodes are truncated, after 27,000)."""
     sticky_actions: float = 0.0
     """Probability of repeating the last action, per emulator frame (or step if there are none)."""
     frame_skip: int = 1

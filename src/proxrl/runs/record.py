@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from proxrl.config import RunConfig, from_json
+from proxrl.files import read_bytes
 from proxrl.runs.folder import CONFIG, METRICS, RunFolder
 from proxrl.runs.status import Status, status_of
 from proxrl.types import Array
@@ -131,7 +132,7 @@ def run_folders(root: Path) -> Iterator[Path]:
 def _says_agent(path: Path) -> bool:
     """Whether this config.json belongs to a run, not to another program."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_bytes(path))
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and {"agent", "env"} <= content.keys()
@@ -139,7 +140,7 @@ def _says_agent(path: Path) -> bool:
 
 def _config(path: Path) -> RunConfig:
     try:
-        content = json.loads((path / CONFIG).read_bytes())
+        content = json.loads(read_bytes(path / CONFIG))
         if not isinstance(content, dict):
             raise Corrupt(f"{CONFIG} is not an object")
         return _checked(from_json(content))
@@ -166,7 +167,7 @@ def _checked(config: RunConfig) -> RunConfig:
 
 def _lines(path: Path) -> list[_Line]:
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -238,6 +239,6 @@ def _protocol(text: bytes, at: int) -> dict[str, Any]:
 
 def _first_line(path: Path) -> str:
     try:
-        return (path.read_text(errors="replace").splitlines() or [""])[0]
+        return (read_bytes(path).decode(errors="replace").splitlines() or [""])[0]
     except OSError as error:
         return f"{path.name}: {error.strerror}"

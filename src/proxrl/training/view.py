@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from proxrl.errors import UserError
+from proxrl.plugins import require_trust
 from proxrl.runs.folder import EVALUATIONS, RunFolder
 from proxrl.runs.lines import LineFile
 from proxrl.types import Array
@@ -19,21 +20,24 @@ VIDEO_HEIGHT = 420  # pixels, about
 MAX_FPS = 30
 
 
-def _loaded(folder: Path, pictures: bool = False) -> "Agent":
-    RunFolder(folder).config()  # fail before importing torch if it is not a run
+def _loaded(folder: Path, trust: bool, pictures: bool = False) -> "Agent":
+    config = RunFolder(folder).config()  # fail before importing torch if it is not a run
+    require_trust(config, folder, trust)
     from proxrl.training.agent import Agent
 
-    return Agent.load(folder, pictures=pictures)
+    return Agent.load(folder, pictures=pictures, trust=trust)
 
 
-def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
+def evaluate_run(folder: Path, episodes: int, epsilon: float | None, trust: bool = False) -> None:
     """Evaluate, print, and append the result with its protocol to RUN/evaluations.jsonl."""
     console = Console()
-    agent = _loaded(folder)
+    agent = _loaded(folder, trust)
     try:  # before the work, not after it
         file = LineFile(folder / EVALUATIONS)
     except OSError as error:
         raise UserError(f"cannot write to {error.filename}: {error.strerror}") from None
+    from proxrl.training.evaluate import no_time_limit
+
     with console.status(f"playing {episodes} episodes of {agent.config.env}"):
         scored = agent.evaluate(episodes, epsilon)
     spread = scored.standard_deviation
@@ -44,6 +48,8 @@ def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
     for name, value in scored.protocol.items():
         table.add_row(name.replace("_", " "), str(value))
     console.print(table)
+    if scored.limit:
+        console.print(no_time_limit(agent.config.env, scored.limit), highlight=False, markup=False)
     line = {
         "agent": agent.config.agent,
         "seed": agent.config.seed,
@@ -58,9 +64,11 @@ def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
     file.close()
 
 
-def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: int) -> None:
+def film_run(
+    folder: Path, out: Path | None, epsilon: float | None, max_steps: int, trust: bool = False
+) -> None:
     """Write a video of one episode."""
-    agent = _loaded(folder, pictures=True)
+    agent = _loaded(folder, trust, pictures=True)
     import imageio.v2 as imageio
 
     from proxrl.training.evaluate import Interrupted
