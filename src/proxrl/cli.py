@@ -25,7 +25,7 @@ Work = Callable[[], None]
 
 
 def report(arguments: list[str]) -> Work:
-    """make a report with figures from run folders: proxrl report DIR"""
+    """make a report with figures from runs and logs: proxrl report DIR..."""
     require("report", "proxrl report")
     from proxrl.report.command import ReportOptions, make_report
 
@@ -33,17 +33,18 @@ def report(arguments: list[str]) -> Work:
 
     def work() -> None:
         page, summary = make_report(
-            options.folder,
+            options.folders,
             options.out,
             options.baselines,
             options.steps,
             options.resamples,
-            say=lambda line: print(f"proxrl: {line}", file=sys.stderr),
+            lambda line: print(f"proxrl: {line}", file=sys.stderr),
+            options.env,
+            options.agent,
+            options.layout,
         )
         print("\n".join(summary))
-        print(
-            f"wrote {page} (open it in a browser), {page.parent}/scores.csv, {page.parent}/figures/"
-        )
+        print(f"wrote {page} (open it in a browser), scores.csv and figures")
 
     return work
 
