@@ -15,7 +15,7 @@ install: $(VENV)/.installed  ## create a virtual environment with pinned depende
 $(VENV)/.installed: pyproject.toml constraints.txt
 	@echo "installing proxrl into $(VENV) (a few minutes the first time)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --constraint constraints.txt --editable '.[minatar,ray,sb3,tianshou,dev]'
+	@$(PIP) install --constraint constraints.txt --editable '.[minatar,ray,sb3,tianshou,tune,docs,dev]'
 	@touch $@
 
 demo: install  ## train DQN and DQN Pro side by side on MinAtar, make a report: about five minutes

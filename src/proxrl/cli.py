@@ -242,6 +242,13 @@ def study(arguments: list[str]) -> Work:
     return lambda: command.run(options)
 
 
+def tune(arguments: list[str]) -> Work:
+    """search for the best kappa or other settings: proxrl tune dqn-pro --env CartPole-v1"""
+    from proxrl.tuning import command
+
+    return command.parse(arguments, _value_of("--env", arguments), _parse_settings)
+
+
 @dataclass(frozen=True)
 class DemoOptions:
     """Train DQN and DQN Pro side by side on MinAtar and compare them."""
@@ -279,6 +286,7 @@ COMMANDS: dict[str, Callable[[list[str]], Work]] = {
     "presets": list_presets,
     "plan": plan,
     "study": study,
+    "tune": tune,
 }
 
 
