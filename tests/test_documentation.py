@@ -160,6 +160,8 @@ def test_a_printed_command_is_one_that_there_is(
     words = shlex.split(line, comments=True)
     if words[0].startswith("OMP_NUM_THREADS="):
         del words[0]
+    if ">" in words:  # the shell's
+        words = words[: words.index(">")]
     assert "..." not in words, "cannot be run as printed"
     if words[0] == "make":
         assert set(words[1:]) <= TARGETS
@@ -170,7 +172,15 @@ def test_a_printed_command_is_one_that_there_is(
 
 
 def check_proxrl(arguments: list[str]) -> None:
-    if arguments in (["train"], ["resume"], ["eval"], ["play"], ["report"], ["tune"]):
+    if arguments in (
+        ["train"],
+        ["resume"],
+        ["eval"],
+        ["play"],
+        ["report"],
+        ["tune"],
+        ["completion"],
+    ):
         return  # an existing command
     if any(word.startswith("[") for word in arguments):
         return  # a usage line, with brackets around optional parts
@@ -206,7 +216,17 @@ def test_bare_and_explicit_switches_are_the_same(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_help_of_every_command_names_its_options(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("demo", "eval", "play", "runs", "report", "presets", "plan", "study"):
+    for command in (
+        "completion",
+        "demo",
+        "eval",
+        "play",
+        "runs",
+        "report",
+        "presets",
+        "plan",
+        "study",
+    ):
         with pytest.raises(SystemExit) as left:
             cli.parse([command, "--help"])
         assert left.value.code == 0

@@ -56,9 +56,10 @@ def current_folder() -> Iterator[None]:
 
 
 def named_code(config: RunConfig) -> dict[str, str]:
-    """Settings of a config that name a module to import, with their values."""
-    settings = flatten(config)
-    return {path: settings[path] for path in NAMES_CODE if ":" in settings[path]}
+    """Settings of a config that name a module to import, with their values. `python:NAME` names
+    none: it is an environment that this process has been given."""
+    named = {path: value for path, value in flatten(config).items() if path in NAMES_CODE}
+    return {k: v for k, v in named.items() if ":" in v and not v.startswith("python:")}
 
 
 def require_trust(config: RunConfig, folder: str | os.PathLike[str], trust: bool) -> None:

@@ -171,7 +171,9 @@ def _conducted(
     waiting = [entry.job for entry in board.of("waiting")]
     needs = needs_of(waiting, calibrate=False)
     executor = executor_for(options, waiting, needs, folder, ray)
-    title = f"{study.name} at scale {scale.name}: {study.title}"
+    title = study.title
+    if study.scales:  # not `proxrl train --seeds`
+        title = f"{study.name} at scale {scale.name}: {title}"
     say(f"{title}\n{summary(board)}; in {folder}")
     try:
         require_disk(board, needs, executor.at_once, folder)

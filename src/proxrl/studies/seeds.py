@@ -7,7 +7,7 @@ from proxrl.config import RunConfig, differences
 from proxrl.studies.command import StudyOptions, run_study
 from proxrl.studies.definition import FOLLOWS_FROM, Scale, Study, Variant
 
-SCALE = "seeds"
+NAME, SCALE = "train", "seeds"
 
 
 def train_seeds(
@@ -18,15 +18,14 @@ def train_seeds(
     The same call continues what was interrupted, and adds seeds. `preset`: what the config is
     based on.
     """
-    name = f"{config.agent} on {config.env}"
     settings = {
         path: value
         for path, (_, value) in differences(preset, config).items()
         if path not in FOLLOWS_FROM
     }
     study = Study(
-        name=name,
-        title=f"{name}, {len(seeds)} {'seed' if len(seeds) == 1 else 'seeds'}",
+        name=NAME,
+        title=f"{config.agent} on {config.env}, {len(seeds)} {'seeds' if seeds[1:] else 'seed'}",
         figures="",
         written_for=None,
         headline=(),
@@ -43,4 +42,4 @@ def train_seeds(
         settings={},
         plan={},
     )
-    run_study(StudyOptions(study=name, folder=folder, jobs=jobs), study, scale)
+    run_study(StudyOptions(study=NAME, folder=folder, jobs=jobs), study, scale)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from proxrl.training.loop import Trainer
     from proxrl.training.preflight import Setup
 
+MOST_NAMED = 5  # settings that differ
 IfExists = Literal["error", "resume", "overwrite"]
 
 
@@ -57,8 +58,10 @@ class RunExists(UserError):
         self.changed = differences(before, config)
         self.can_resume = all(map(is_free, self.changed))
         step = f"at step {place.newest_step() or 0:,} of {before.steps:,}"
-        others = ", ".join(f"{path} {a}, not {b}" for path, (a, b) in self.changed.items())
-        self.what = f"{place.path} has a run {step}" + f" with {others}" * bool(others)
+        others = [f"{path} {a}, not {b}" for path, (a, b) in self.changed.items()]
+        if len(others) > MOST_NAMED:
+            others = [*others[:MOST_NAMED], f"and {len(others) - MOST_NAMED} more"]
+        self.what = f"{place.path} has a run {step}{' with ' * bool(others)}{', '.join(others)}"
         ways = ['if_exists="resume" to continue it'] * self.can_resume
         ways += ['if_exists="overwrite" to delete it', "another folder"]
         super().__init__(f"{self.what}: pass {', or '.join(ways)}")

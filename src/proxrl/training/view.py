@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +90,7 @@ def film_run(
     folder: Path, out: Path | None, epsilon: float | None, max_steps: int, trust: bool = False
 ) -> None:
     """Write a video of one episode."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws in memory, needs no screen
     agent = _loaded(folder, trust, pictures=True)
     import imageio.v2 as imageio
 
