@@ -1,6 +1,13 @@
-"""The entry point of the command `proxrl` and of `python -m proxrl`."""
+"""The entry point of the command `proxrl` and of `python -m proxrl`.
+
+`python -m` searches the current folder for modules first, so that a torch.py there would be run;
+this takes it off the path before anything else is imported.
+"""
 
 import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]
 
 from proxrl.extras import MissingExtra, require
 

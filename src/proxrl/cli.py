@@ -8,6 +8,7 @@ import io
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from proxrl.commands.completion import completion
@@ -24,7 +25,7 @@ Work = Callable[[], None]
 
 
 def report(arguments: list[str]) -> Work:
-    """make a report with figures from run folders: proxrl report DIR"""
+    """make a report with figures from runs and logs: proxrl report DIR..."""
     require("report", "proxrl report")
     from proxrl.report.command import ReportOptions, make_report
 
@@ -32,17 +33,18 @@ def report(arguments: list[str]) -> Work:
 
     def work() -> None:
         page, summary = make_report(
-            options.folder,
+            options.folders,
             options.out,
             options.baselines,
             options.steps,
             options.resamples,
-            say=lambda line: print(f"proxrl: {line}", file=sys.stderr),
+            lambda line: print(f"proxrl: {line}", file=sys.stderr),
+            options.env,
+            options.agent,
+            options.layout,
         )
         print("\n".join(summary))
-        print(
-            f"wrote {page} (open it in a browser), {page.parent}/scores.csv, {page.parent}/figures/"
-        )
+        print(f"wrote {page} (open it in a browser), scores.csv and figures")
 
     return work
 
@@ -125,7 +127,6 @@ COMMANDS: dict[str, Callable[[list[str]], Work]] = {
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command; a user error prints one line and exits with 2."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    sys.path.insert(0, "")  # the user's own modules, as `python -m` would find them
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for terminals without Unicode
@@ -155,6 +156,9 @@ def parse(arguments: list[str]) -> Work:
     """Parse a command line and return the function that runs it; raises `UserError`."""
     if not arguments or arguments[0] in ("-h", "--help"):
         return _print_help
+    for before, argument in pairwise(["proxrl", *arguments]):
+        if not argument or (argument.startswith("--") and argument.endswith("=")):
+            raise UserError(f"empty value after {argument.removesuffix('=') or before}")
     if arguments[0] == "--version":
         return _print_version
     name, rest = arguments[0], arguments[1:]

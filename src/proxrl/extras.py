@@ -23,6 +23,7 @@ MODULES = {  # extra -> the modules that it brings; `pyproject.toml` has the ver
         "rich",
         "safetensors",
         "tensorboard",
+        "threadpoolctl",
         "tyro",
     ),
     "atari": ("ale_py",),

@@ -16,6 +16,7 @@ from proxrl.studies.process import AGAIN, MISTAKE, outcome_of
 from proxrl.training.loop import Trainer
 from proxrl.training.progress import Display
 from proxrl.training.run import train
+from tests.report.synthetic import write_checkpoint
 from tests.studies.small import STEPS, TEXT, step_of
 
 
@@ -77,9 +78,10 @@ class Scripted:
 
     def ended(self) -> list[tuple[Job, str, str]]:
         end, saved = self.ends.pop(0)
-        checkpoints = RunFolder(self.job.folder).checkpoints
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        (checkpoints / f"{saved:012d}.safetensors").touch()
+        place = RunFolder(self.job.folder)
+        place.make()
+        place.write_config(self.job.config)
+        write_checkpoint(place.path, self.job.config, saved)
         return [(self.job, end, "it fell over")]
 
     def stop(self) -> None:

@@ -16,13 +16,13 @@ Options = TypeVar("Options")
 
 
 def value_of(option: str, arguments: list[str]) -> str | None:
-    """The value of an option, before the rest is parsed."""
-    for position, argument in enumerate(arguments):
-        if argument == option and position + 1 < len(arguments):
-            return arguments[position + 1]
-        if argument.startswith(option + "="):
-            return argument.removeprefix(option + "=")
-    return None
+    """The value of an option, before the rest is parsed; raises `UserError` if it is given twice,
+    because the parser would take the last one."""
+    given = [value for name, value in pairwise(arguments) if name == option]
+    given += [one.removeprefix(f"{option}=") for one in arguments if one.startswith(f"{option}=")]
+    if len(given) > 1:
+        raise UserError(f"{option} is given {len(given)} times: {', '.join(given)}")
+    return given[0] if given else None
 
 
 def parse_settings(

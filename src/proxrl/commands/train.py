@@ -14,6 +14,7 @@ from proxrl.commands.parsing import parse_settings, value_of
 from proxrl.config import RunConfig, differences, to_json, validated
 from proxrl.config.options import describe_options
 from proxrl.errors import UserError
+from proxrl.plugins import named_code, require_trust, trust_option
 from proxrl.suites import BUILT_IN, presets
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def train(arguments: list[str]) -> Callable[[], None]:
         try:
             run.train(config, folder, "auto", if_exists=options.if_exists)
         except run.RunExists as error:
-            raise UserError(_how_to_go_on(error, folder)) from None
-        _print_finished(folder)
+            raise UserError(_how_to_go_on(error, folder, config)) from None
+        _print_finished(folder, config)
 
     return work
 
@@ -114,6 +115,9 @@ class ResumeOptions:
     evaluation and logging settings may change."""
 
     config: Annotated[RunConfig, tyro.conf.arg(name="")]
+    trust: bool = False
+    """Import the modules that the run names (--env, --network.kind or --proximal.rule given as
+    module:name), which executes their code; naming them here again is consent, too."""
 
 
 def resume(arguments: list[str]) -> Callable[[], None]:
@@ -124,18 +128,21 @@ def resume(arguments: list[str]) -> Callable[[], None]:
         if not {"-h", "--help"} & set(arguments):
             raise UserError("missing argument: RUN, the folder to resume")
         return lambda: print(
-            "usage: proxrl resume RUN [--steps N] [--evaluation.* V] [--logging.* V]\n\n"
+            "usage: proxrl resume RUN [--steps N] [--evaluation.* V] [--logging.* V] [--trust]\n\n"
             + " ".join((ResumeOptions.__doc__ or "").split())
         )
     folder, rest = Path(arguments[0]), arguments[1:]
     default = ResumeOptions(RunFolder(folder).config())
     options = parse_settings(ResumeOptions, rest, f"proxrl resume {folder}", default)
+    named = named_code(default.config).items()
+    trust = options.trust or all(value_of(f"--{path}", rest) == name for path, name in named)
+    require_trust(default.config, folder, trust)
 
     def work() -> None:
         from proxrl.training import run
 
-        run.resume(folder, options.config, "auto")
-        _print_finished(folder)
+        run.resume(folder, options.config, "auto", trust)
+        _print_finished(folder, options.config)
 
     return work
 
@@ -166,15 +173,17 @@ def _short(value: Any) -> str:
     return re.sub(r"[^A-Za-z0-9.=-]+", "-", str(value))
 
 
-def _how_to_go_on(error: "RunExists", folder: Path) -> str:
+def _how_to_go_on(error: "RunExists", folder: Path, config: RunConfig) -> str:
     """Advice for a folder that has a run already."""
     ways = []
     if error.can_resume:
         options = [f"--{path} {after}" for path, (_, after) in error.changed.items()]
-        ways.append(f"continue it with `{' '.join(['proxrl resume', str(folder), *options])}`")
+        command = " ".join(["proxrl resume", f"{folder}{trust_option(config)}", *options])
+        ways.append(f"continue it with `{command}`")
     ways += ["start again with --if-exists overwrite", "choose another --folder"]
     return f"{error.what}: {', '.join(ways[:-1])}, or {ways[-1]}"
 
 
-def _print_finished(folder: Path) -> None:
-    print(f"finished: {folder} (evaluate: proxrl eval {folder}; video: proxrl play {folder})")
+def _print_finished(folder: Path, config: RunConfig) -> None:
+    run = f"{folder}{trust_option(config)}"
+    print(f"finished: {folder} (evaluate: proxrl eval {run}; video: proxrl play {run})")

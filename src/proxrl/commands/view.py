@@ -25,6 +25,9 @@ class EvalOptions:
     step, which it then repeats."""
     json: bool = False
     """Print the result as one line of JSON."""
+    trust: bool = False
+    """Import the modules that the run names (an environment, network or proximal rule given as
+    module:name), which executes their code."""
 
 
 def evaluate(arguments: list[str]) -> Callable[[], None]:
@@ -39,7 +42,14 @@ def evaluate(arguments: list[str]) -> Callable[[], None]:
     def work() -> None:
         from proxrl.training.view import evaluate_run
 
-        evaluate_run(options.run, options.episodes, options.epsilon, options.seed, options.json)
+        evaluate_run(
+            options.run,
+            options.episodes,
+            options.epsilon,
+            options.seed,
+            options.json,
+            options.trust,
+        )
 
     return work
 
@@ -56,6 +66,9 @@ class PlayOptions:
     """Probability of a random action; default: the run's evaluation.epsilon."""
     max_steps: int = 5_000
     """Maximum length of the video in agent steps."""
+    trust: bool = False
+    """Import the modules that the run names (an environment, network or proximal rule given as
+    module:name), which executes their code."""
 
 
 def play(arguments: list[str]) -> Callable[[], None]:
@@ -68,7 +81,7 @@ def play(arguments: list[str]) -> Callable[[], None]:
     def work() -> None:
         from proxrl.training.view import film_run
 
-        film_run(options.run, options.out, options.epsilon, options.max_steps)
+        film_run(options.run, options.out, options.epsilon, options.max_steps, options.trust)
 
     return work
 

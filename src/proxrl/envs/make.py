@@ -3,16 +3,18 @@
 import contextlib
 import importlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 
 from proxrl.config import ProtocolConfig
+from proxrl.envs import checks
 from proxrl.envs.given import PYTHON, arguments_of, factory_of, made_by
 from proxrl.envs.gym import Gym
 from proxrl.envs.journal import Environment
 from proxrl.errors import UserError, did_you_mean
-from proxrl.plugins import imported
+from proxrl.plugins import current_folder, import_module, imported
 from proxrl.suites import BUILT_IN, Suite, all_suites, bare_id, suite_of
 from proxrl.types import ObservationSpec
 
@@ -25,16 +27,39 @@ def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environm
     _import_provider(env, suite)
     _require_supported(env, suite, protocol)
     if suite.make is None:
-        return Gym(env, _make_gym(env, pictures), protocol)
+        return _adapted(env, _make_gym(env, pictures), protocol)
     if "," in env:
         raise UserError(f"{env}: environments of suite {suite.name} take no arguments")
     _require_known(bare_id(env))
     function = imported(suite.make, f"make of suite {suite.name}")
+    made: Environment | gymnasium.Env[Any, Any]
+    with _making(env):
+        made = function(bare_id(env), protocol, pictures)
+    return _adapted(env, made, protocol) if isinstance(made, gymnasium.Env) else made
+
+
+def _adapted(env: str, made: "gymnasium.Env[Any, Any]", protocol: ProtocolConfig) -> Gym:
     try:
-        made: Environment | gymnasium.Env[Any, Any] = function(bare_id(env), protocol, pictures)
+        return Gym(env, made, protocol)
+    except (AttributeError, TypeError) as error:  # spaces that are missing or are not spaces
+        raise UserError(f"cannot use {env}: {error}") from error
+
+
+@contextlib.contextmanager
+def _making(env: str) -> Iterator[None]:
+    """Name what prevents an environment from being made, also its own exceptions."""
+    home = checks.working_directory()
+    try:
+        yield
+    except (UserError, gymnasium.error.UnregisteredEnv):
+        raise
     except (gymnasium.error.Error, ImportError) as error:
-        raise UserError(f"cannot make {env}: {str(error).splitlines()[0]}") from None
-    return Gym(env, made, protocol) if isinstance(made, gymnasium.Env) else made
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"cannot make {env}: {first}") from None
+    except (Exception, SystemExit) as error:
+        raise UserError(f"cannot make {env}: {checks.raised('its constructor', error)}") from error
+    finally:
+        checks.return_to(home)
 
 
 def observation_of(env: str) -> ObservationSpec:
@@ -58,10 +83,10 @@ def _import_provider(env: str, suite: Suite) -> None:
     """Import the modules that register this id: the suite's provider and the id's `module:`."""
     if suite.provider is not None:
         _import_of_suite(env, suite)
-    module, colon, _ = env.partition(":")
+    module, colon, _ = env.split(",")[0].partition(":")
     if colon and module != PYTHON:
         try:
-            importlib.import_module(module)
+            import_module(module)
         except ModuleNotFoundError as error:
             raise UserError(
                 f"cannot import {error.name}: {env} is registered by the Python module {module}"
@@ -124,7 +149,8 @@ def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
     whole, options = arguments_of(env)
     factory = factory_of(whole)
     if factory is not None:
-        made: gymnasium.Env[Any, Any] = made_by(factory, whole, options, pictures)
+        with current_folder(), _making(env):
+            made: gymnasium.Env[Any, Any] = made_by(factory, whole, options, pictures)
         return made
     name = bare_id(whole)
     if name in gymnasium.registry:
@@ -132,9 +158,8 @@ def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
     if pictures:
         options["render_mode"] = "rgb_array"
     try:
-        return gymnasium.make(name, disable_env_checker=True, **options)
+        with current_folder(), _making(env):  # its entry point may be there
+            return gymnasium.make(name, disable_env_checker=True, **options)
     except gymnasium.error.UnregisteredEnv:
         _require_known(name)
         raise
-    except (gymnasium.error.Error, ImportError, TypeError) as error:
-        raise UserError(f"cannot make {env}: {str(error).splitlines()[0]}") from None

@@ -104,7 +104,7 @@ def run_study(options: StudyOptions, study: Study, scale: Scale) -> None:
 
     require_same_study(folder, study, scale)
     if options.export is not None:
-        require_exportable(options.export)
+        require_exportable(options.export, study, scale, jobs, folder)
     require_same(jobs)
     _require_one_report(jobs)
     _require_environments(jobs)
@@ -230,7 +230,12 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
     """Run a planning study: no runs, one experiment."""
     from proxrl.planning import command
     from proxrl.runs.study_file import STUDY
-    from proxrl.studies.folder import export_files, opened, require_same_study
+    from proxrl.studies.folder import (
+        export_files,
+        opened,
+        require_exportable,
+        require_same_study,
+    )
     from proxrl.training.amounts import gigabytes
 
     usual = StudyOptions()
@@ -239,6 +244,8 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
             raise UserError(f"invalid --{name}: {study.name} is a planning study and has no runs")
     chosen = command.PlanOptions(**{**(study.plan or {}), **scale.plan}, out=folder)
     require_same_study(folder, study, scale)
+    if options.export is not None:
+        require_exportable(options.export, study, scale, [], folder)
     if options.dry_run:
         command.check(chosen)
         differs = [

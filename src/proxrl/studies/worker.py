@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Literal
 
 from proxrl.config import RunConfig, differences, from_json
-from proxrl.errors import RunFailed, UserError
+from proxrl.errors import EnvironmentFault, RunFailed, UserError
 from proxrl.runs.folder import Progress, RunFolder
 from proxrl.studies.process import AGAIN, CRASHED, FAILED, FINISHED, MISTAKE, STOPPED
 from proxrl.training.loop import Trainer
@@ -45,6 +45,9 @@ def run_job(config: RunConfig, folder: Path, how: How) -> int:
     try:
         _train_or_resume(config, folder, display, how)
     except UserError as error:
+        if isinstance(error, EnvironmentFault) and error.__cause__ is not None:
+            display.say(f"{traceback.format_exc().rstrip()}\n{error}")
+            return CRASHED  # an exception may not repeat itself
         display.say(str(error))
         return AGAIN if isinstance(error, NotEnough) else MISTAKE
     except RunFailed as error:
@@ -77,7 +80,7 @@ def _train_or_resume(config: RunConfig, folder: Path, display: "Reporter", how: 
     if other:
         raise UserError(f"{folder} has another run: {', '.join(other)} differ")
     display.say(f"continued from step {place.newest_step() or 0:,}")
-    resume(folder, display=display)
+    resume(folder, display=display, trust=True)  # it names what the study names
 
 
 class Reporter(Display):

@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
@@ -19,10 +20,13 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 def prepare_process(threads: int) -> None:
     """Set the thread count, and have glibc keep freed memory.
 
+    NumPy's matrix products, of acting, are too small for more than one thread.
+
     By default glibc returns large freed blocks to the kernel and faults them in again at the next
     update, which costs an eighth of an update's time on 84 x 84 images.
     """
     torch.set_num_threads(threads)
+    threadpool_limits(1, user_api="blas")
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(M_TRIM_THRESHOLD, 1 << 30)

@@ -15,21 +15,28 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from proxrl.config import RunConfig, differences, validated
-from proxrl.errors import RunFailed, UserError
-from proxrl.runs.folder import RunFolder, Superseded
+from proxrl.errors import EnvironmentFault, RunFailed, UserError
+from proxrl.plugins import named_code, require_trust, trust_option
+from proxrl.runs.checkpoint import (
+    CorruptCheckpoint,
+    changed_settings,
+    is_free,
+    require_same_settings,
+)
+from proxrl.runs.folder import CONFIG, RunFolder, Superseded
 from proxrl.suites.presets import describe
 from proxrl.training.callbacks import Callback, Callbacks
 from proxrl.training.environments import training_environment
 from proxrl.training.metrics import require_wandb
 from proxrl.training.progress import Display, Quiet, chosen
 from proxrl.training.resources import available_cores, require_room
+from proxrl.types import State
 
 if TYPE_CHECKING:
     from proxrl.training.agent import Agent
     from proxrl.training.loop import Trainer
     from proxrl.training.preflight import Setup
 
-MAY_CHANGE = ("steps", "evaluation.", "logging.")
 MOST_NAMED = 5  # settings that differ
 IfExists = Literal["error", "resume", "overwrite"]
 
@@ -37,8 +44,9 @@ IfExists = Literal["error", "resume", "overwrite"]
 class Stopped(KeyboardInterrupt):
     """Stopped by a signal after a checkpoint; `resume` continues from there."""
 
-    def __init__(self, folder: RunFolder, step: int, signal_number: int) -> None:
-        super().__init__(f"stopped at step {step:,}; continue with: proxrl resume {folder.path}")
+    def __init__(self, run: "Trainer", signal_number: int) -> None:
+        again = f"proxrl resume {run.folder.path}{trust_option(run.config)}"
+        super().__init__(f"stopped at step {run.step:,}; continue with: {again}")
         self.signal_number = signal_number
 
 
@@ -48,7 +56,7 @@ class RunExists(UserError):
     def __init__(self, place: RunFolder, config: RunConfig) -> None:
         before = place.config()
         self.changed = differences(before, config)
-        self.can_resume = all(path.startswith(MAY_CHANGE) for path in self.changed)
+        self.can_resume = all(map(is_free, self.changed))
         step = f"at step {place.newest_step() or 0:,} of {before.steps:,}"
         others = [f"{path} {a}, not {b}" for path, (a, b) in self.changed.items()]
         if len(others) > MOST_NAMED:
@@ -82,7 +90,8 @@ def train(
     place = RunFolder(folder)
     if place.has_config():
         if if_exists == "resume":
-            return resume(folder, config, display, callbacks=callbacks)
+            named = named_code(place.config()) == named_code(config)  # by the caller, too
+            return resume(folder, config, display, named, callbacks=callbacks)
         if if_exists == "error":
             raise RunExists(place, config)
     else:
@@ -92,6 +101,7 @@ def train(
     _check_resources(config, setup, place, display)
     if not isinstance(display, Quiet) and (line := describe(config)):
         display.say(line)
+    is_new = not place.path.exists()
     place.make()
     with place.locked():
         if if_exists == "overwrite":
@@ -99,23 +109,30 @@ def train(
         else:
             place.require_new()  # again: another process may have started here in the meantime
         place.write_config(config)
-        return _train(config, setup, place, display, callbacks)
+        try:
+            return _train(config, setup, place, display, callbacks)
+        except UserError:  # found only now, by the first steps
+            place.discard(whole=is_new)
+            raise
 
 
 def resume(
     folder: str | os.PathLike[str],
     changed: RunConfig | dict[str, Any] | None = None,
     display: Display | Literal["auto"] | None = None,
+    trust: bool = False,
     *,
     callbacks: Sequence[Callback] = (),
 ) -> "Agent":
     """Continue a run, bit-identical to one that was never stopped, or extend a finished one.
 
     `changed`: a config, or dotted settings; only total steps, evaluation and logging may change.
+    `trust`: import the modules that its config names, if any, as in `Agent.load`.
     `display` and `callbacks`: as for `train`.
     """
     place = RunFolder(folder)
     before = place.config()
+    require_trust(before, place.path, trust)
     if isinstance(changed, dict):
         changed = before.override(changed)
     config = resolved(changed or before)
@@ -123,28 +140,64 @@ def resume(
     validated(config)
     require_wandb(config.logging)
     display = chosen(display)
-    if _is_finished(place, config.steps):
+    if _is_finished(place, before, config.steps):
         display.say(f"{place.path} is finished: extend it with --steps")
-        if place.replay.exists():  # perhaps killed after its last checkpoint
+        if not place.is_tidy(config):  # perhaps killed after its last checkpoint
             with place.locked():
                 place.tidy(config)
         from proxrl.training.agent import Agent
 
-        return Agent.load(place.path)
+        return Agent.load(place.path, trust=trust)
     with place.locked():
         setup = _set_up(config)
         _check_resources(config, setup, place, display)
+        state = _newest_state(place, before, setup, display)
         if config != before:
             place.write_config(config)
-        return _train(config, setup, place, display, callbacks)
+        return _train(config, setup, place, display, callbacks, state)
 
 
-def _is_finished(place: RunFolder, steps: int) -> bool:
+def _is_finished(place: RunFolder, config: RunConfig, steps: int) -> bool:
     """Whether an intact checkpoint has all the steps; its name alone is not enough."""
-    if steps > (place.newest_step() or 0):
-        return False
-    state = place.newest_checkpoint(say=lambda line: None)
+
+    def check(state: State) -> None:
+        require_same_settings(state, config, place.path / CONFIG)
+        place.check_lines(state)
+
+    state = place.newest_checkpoint(say=lambda line: None, check=check)
     return state is not None and steps <= state["step"]
+
+
+def _newest_state(
+    place: RunFolder, config: RunConfig, setup: "Setup", display: Display
+) -> State | None:
+    """The newest checkpoint that config.json, metrics and replay agree with. If there is none,
+    raises `UserError` and changes nothing."""
+    from proxrl.replay.log import problem_of
+
+    spec = setup.environment.observation
+    rings = (spec, config.replay.capacity, config.checkpoint.period_steps)
+
+    def check(state: State) -> None:
+        require_same_settings(state, config, place.path / CONFIG)
+        place.check_lines(state)
+        log = place.log(state["log_start"])
+        if log.exists() and (
+            wrong := problem_of(log, *rings, state["log"], state.get("checksums"))
+        ):
+            raise CorruptCheckpoint(
+                f"at step {state['step']:,}: {wrong} (restore it from a copy, or delete "
+                f"{place.replay} to refill it, which is not bit-identical)"
+            )
+
+    state = place.newest_checkpoint(display.say, repair=True, check=check)
+    if state is not None and "config" not in state:
+        display.say(
+            "the checkpoint is of an earlier version: its replay and metrics are unverified"
+        )
+    for path, (then, now) in (changed_settings(state, config) if state else {}).items():
+        display.say(f"{place.path / CONFIG}: {path} was {then} at the checkpoint, is {now}")
+    return state
 
 
 def _set_up(config: RunConfig) -> "Setup":
@@ -173,7 +226,7 @@ def resolved(config: RunConfig) -> RunConfig:
 
 
 def _require_resumable(before: RunConfig, after: RunConfig) -> None:
-    fixed = [path for path in differences(before, after) if not path.startswith(MAY_CHANGE)]
+    fixed = [path for path in differences(before, after) if not is_free(path)]
     if fixed:
         raise UserError(
             f"{', '.join(fixed)} cannot change when resuming: only steps, evaluation.* and "
@@ -187,13 +240,13 @@ def _train(
     place: RunFolder,
     display: Display,
     callbacks: Sequence[Callback],
+    state: State | None = None,
 ) -> "Agent":
     from proxrl.training.loop import Trainer
 
     with display, _signals() as caught:
         try:
             place.failure.unlink(missing_ok=True)
-            state = place.newest_checkpoint(display.say, repair=True)
             run = Trainer(config, place, state, display.say, setup)
             try:
                 _drive(run, Callbacks([display, *callbacks]), caught)
@@ -201,7 +254,10 @@ def _train(
             finally:
                 run.close()
         except (RunFailed, OSError, MemoryError) as error:
-            raise _diagnosed(error, place) from error
+            raise _diagnosed(error, place, trust_option(config)) from error
+        except EnvironmentFault as fault:
+            place.write_failure(str(fault))
+            raise
         except UserError:
             raise
         except Exception as error:  # unexpected: in the environment, the network or here
@@ -232,7 +288,7 @@ def _drive(run: "Trainer", callbacks: Callbacks, caught: list[int]) -> None:
             callbacks.on_checkpoint(run)
         if caught:
             run.checkpointer.wait()
-            raise Stopped(run.folder, run.step, caught[0])
+            raise Stopped(run, caught[0])
         if run.step >= run.config.steps or callbacks.stopped:
             return
         run.checkpointer.check()
@@ -261,7 +317,7 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _diagnosed(error: Exception, place: RunFolder) -> Exception:
+def _diagnosed(error: Exception, place: RunFolder, options: str) -> Exception:
     """One line on what happened and how to continue, also written to the folder."""
     if isinstance(error, Superseded):
         return error
@@ -272,6 +328,6 @@ def _diagnosed(error: Exception, place: RunFolder) -> Exception:
     then = f"the checkpoint at step {last:,} is intact" if last else "there is no checkpoint yet"
     line = f"{what}; {then}"
     if not isinstance(error, RunFailed):  # deterministic: it would diverge again
-        line += f"; continue with: proxrl resume {place.path}"
+        line += f"; continue with: proxrl resume {place.path}{options}"
     place.write_failure(line)
     return RunFailed(line)

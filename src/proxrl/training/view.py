@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from proxrl.errors import UserError
+from proxrl.plugins import require_trust
 from proxrl.runs.folder import EVALUATIONS, RunFolder
 from proxrl.runs.lines import LineFile
 from proxrl.types import Array
@@ -22,11 +23,12 @@ VIDEO_HEIGHT = 420  # pixels, about
 MAX_FPS = 30
 
 
-def _loaded(folder: Path, pictures: bool = False) -> "Agent":
-    RunFolder(folder).config()  # fail before importing torch if it is not a run
+def _loaded(folder: Path, trust: bool, pictures: bool = False) -> "Agent":
+    config = RunFolder(folder).config()  # fail before importing torch if it is not a run
+    require_trust(config, folder, trust)
     from proxrl.training.agent import Agent
 
-    return Agent.load(folder, pictures=pictures)
+    return Agent.load(folder, pictures=pictures, trust=trust)
 
 
 def evaluate_run(
@@ -35,14 +37,17 @@ def evaluate_run(
     epsilon: float | None,
     seed: int | None = None,
     as_json: bool = False,
+    trust: bool = False,
 ) -> None:
     """Evaluate, print, and append the result with its protocol to RUN/evaluations.jsonl."""
     console = Console()
-    agent = _loaded(folder)
+    agent = _loaded(folder, trust)
     try:  # before the work, not after it
         file = LineFile(folder / EVALUATIONS)
     except OSError as error:
         raise UserError(f"cannot write to {error.filename}: {error.strerror}") from None
+    from proxrl.training.evaluate import no_time_limit
+
     waiting = console.status(f"playing {episodes} episodes of {agent.config.env}")
     with contextlib.nullcontext() if as_json else waiting:
         scored = agent.evaluate(episodes, epsilon, seed=seed)
@@ -58,6 +63,8 @@ def evaluate_run(
         "protocol": scored.protocol,
     }
     print(json.dumps(line)) if as_json else console.print(_table(agent, scored, seed))
+    if scored.limit and not as_json:
+        console.print(no_time_limit(agent.config.env, scored.limit), highlight=False, markup=False)
     file.append(line)
     file.close()
 
@@ -79,10 +86,12 @@ def _table(agent: "Agent", scored: "Evaluation", seed: int | None) -> Table:
     return table
 
 
-def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: int) -> None:
+def film_run(
+    folder: Path, out: Path | None, epsilon: float | None, max_steps: int, trust: bool = False
+) -> None:
     """Write a video of one episode."""
     os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws in memory, needs no screen
-    agent = _loaded(folder, pictures=True)
+    agent = _loaded(folder, trust, pictures=True)
     import imageio.v2 as imageio
 
     from proxrl.training.evaluate import Interrupted
