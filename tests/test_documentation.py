@@ -85,6 +85,8 @@ def example(value: ast.expr, before: str) -> str:
         return ast.unparse(value)  # a version, not a command
     if re.search(r"--(steps|episodes) $", before):
         return "1000"
+    if ast.unparse(value.value).startswith(("trust_option(", "options")):
+        return " --trust"
     return "dqn" if ast.unparse(value.value) == "agent" else "RUN"
 
 
@@ -241,7 +243,20 @@ def test_every_study_that_comes_along_is_a_study() -> None:
 # ------------------------------------------------------------------------------- Python examples
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/planning.md", "docs/drop-in.md"])
+RUN_HERE = ["README.md", "docs/planning.md", "docs/python.md", "docs/drop-in.md"]
+RUN_ELSEWHERE = {"docs/rules.md", "docs/suites.md"}  # the fixture `place`; tests/suites
+
+
+def test_every_page_with_python_is_run() -> None:
+    with_python = {
+        str(page.relative_to(ROOT))
+        for page in PAGES
+        if any(kind == "python" for kind, _ in BLOCK.findall(page.read_text(encoding="utf-8")))
+    }
+    assert with_python == {*RUN_HERE} | RUN_ELSEWHERE
+
+
+@pytest.mark.parametrize("page", RUN_HERE)
 def test_python_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page one after the other, in one namespace; training is shortened."""
     pytest.importorskip("stable_baselines3")
@@ -255,7 +270,7 @@ def test_python_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.Monk
         "evaluation.episodes": 1,
     }
 
-    def shortened(agent: str, env: str, changes=None, **top):  # type: ignore[no-untyped-def]
+    def shortened(agent: str, env: object, changes=None, **top):  # type: ignore[no-untyped-def]
         return make(agent, env, {**short, **(changes or {})}, **{**top, "steps": 200})
 
     monkeypatch.setattr(presets, "make", shortened)

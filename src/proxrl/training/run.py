@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from proxrl.config import RunConfig, differences, validated
 from proxrl.errors import EnvironmentFault, RunFailed, UserError
-from proxrl.plugins import require_trust, trust_option
+from proxrl.plugins import named_code, require_trust, trust_option
 from proxrl.runs.checkpoint import (
     CorruptCheckpoint,
     changed_settings,
@@ -90,7 +90,8 @@ def train(
     place = RunFolder(folder)
     if place.has_config():
         if if_exists == "resume":
-            return resume(folder, config, display, callbacks=callbacks)
+            named = named_code(place.config()) == named_code(config)  # by the caller, too
+            return resume(folder, config, display, named, callbacks=callbacks)
         if if_exists == "error":
             raise RunExists(place, config)
     else:
