@@ -174,11 +174,19 @@ def test_a_printed_command_is_one_that_there_is(
 
 
 def check_proxrl(arguments: list[str]) -> None:
-    if arguments in (["train"], ["resume"], ["eval"], ["play"], ["report"], ["completion"]):
+    if arguments in (
+        ["train"],
+        ["resume"],
+        ["eval"],
+        ["play"],
+        ["report"],
+        ["tune"],
+        ["completion"],
+    ):
         return  # an existing command
     if any(word.startswith("[") for word in arguments):
         return  # a usage line, with brackets around optional parts
-    if arguments[0] == "train" and len(arguments) == 2:
+    if arguments[0] in ("train", "tune") and len(arguments) == 2:
         arguments.append("--help")  # the message that the program appends to
     code = None
     try:

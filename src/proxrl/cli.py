@@ -13,6 +13,7 @@ from pathlib import Path
 
 from proxrl.commands.completion import completion
 from proxrl.commands.parsing import parse_options as _parse
+from proxrl.commands.parsing import parse_settings, value_of
 from proxrl.commands.train import resume, train
 from proxrl.commands.view import evaluate, play, runs
 from proxrl.errors import RunFailed, UserError
@@ -83,6 +84,14 @@ def study(arguments: list[str]) -> Work:
     return lambda: command.run(options)
 
 
+def tune(arguments: list[str]) -> Work:
+    """search for the best kappa or other settings: proxrl tune dqn-pro --env CartPole-v1"""
+    require("report", "proxrl tune")
+    from proxrl.tuning import command
+
+    return command.parse(arguments, value_of("--env", arguments), parse_settings)
+
+
 @dataclass(frozen=True)
 class DemoOptions:
     """Train DQN and DQN Pro side by side on MinAtar and compare them."""
@@ -120,6 +129,7 @@ COMMANDS: dict[str, Callable[[list[str]], Work]] = {
     "presets": list_presets,
     "plan": plan,
     "study": study,
+    "tune": tune,
     "completion": completion,
 }
 

@@ -170,18 +170,21 @@ def factory_of(env: str) -> Factory | None:
     return found if callable(found) else None
 
 
-def made_by(make: Factory, env: str, arguments: Mapping[str, Any], pictures: bool) -> Any:
+def made_by(
+    make: Factory, env: str, arguments: Mapping[str, Any], pictures: bool
+) -> "gymnasium.Env[Any, Any]":
     """Call the factory, with a render mode if it is needed and accepted."""
     arguments = dict(arguments)
     if pictures and _accepts(make, "render_mode"):
         arguments["render_mode"] = "rgb_array"
     try:
-        made = make(**arguments)
+        made: Any = make(**arguments)
     except TypeError as error:
         raise UserError(f"cannot make {env}: {error}") from None
     if not isinstance(made, gymnasium.Env):
         raise UserError(f"{env} returned {type(made).__name__}: must be a gymnasium.Env")
-    return made
+    found: gymnasium.Env[Any, Any] = made
+    return found
 
 
 def _accepts(make: Factory, name: str) -> bool:
