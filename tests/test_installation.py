@@ -18,7 +18,17 @@ from tests import forking
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Checked where they are used, with messages of their own.
-ELSEWHERE = {"minatar", "ray", "wandb", "stable_baselines3", "sb3_contrib", "tianshou", "packaging"}
+ELSEWHERE = {
+    "optuna",
+    "sqlalchemy",
+    "minatar",
+    "ray",
+    "wandb",
+    "stable_baselines3",
+    "sb3_contrib",
+    "tianshou",
+    "packaging",
+}
 
 
 def name_of(requirement: str) -> str:
