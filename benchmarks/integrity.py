@@ -35,7 +35,7 @@ def main() -> None:
             if run.log.full:
                 run.log.protect(run.log.state())
         run.log.checksums(run.log.state())  # as at the checkpoints until now
-        shares = []
+        shares, pauses = [], []
         for _ in range(REPEATS):
             start = time.perf_counter()
             for _ in range(NEW_STEPS):
@@ -43,7 +43,8 @@ def main() -> None:
             training = time.perf_counter() - start
             start = time.perf_counter()
             run.log.checksums(run.log.state())
-            shares.append((time.perf_counter() - start) / training)
+            pauses.append(time.perf_counter() - start)
+            shares.append(pauses[-1] / training)
         run.save()
         run.close()
         state = read(checkpoint_path(folder.checkpoints, run.step))
@@ -54,8 +55,8 @@ def main() -> None:
         verified = time.perf_counter() - start
         assert not wrong, wrong
     print(
-        f"checksums of {NEW_STEPS} new Atari steps: {median(shares):.2%} of the time to train them "
-        f"(worst {max(shares):.2%}, {REPEATS} times)\n"
+        f"checksums of {NEW_STEPS} new Atari steps: {median(pauses) * 1e3:.1f} ms, "
+        f"{median(shares):.3%} of the time to train them (worst {max(shares):.3%}, {REPEATS} times)\n"
         f"a replay of {config.replay.capacity:,} Atari transitions verified in {verified:.1f} s"
     )
 
