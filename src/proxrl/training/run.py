@@ -45,7 +45,7 @@ class Stopped(KeyboardInterrupt):
     """Stopped by a signal after a checkpoint; `resume` continues from there."""
 
     def __init__(self, run: "Trainer", signal_number: int) -> None:
-        again = f"proxrl resume {run.folder.path}{trust_option(run.config)}"
+        again = f"proxrl resume {run.folder.path}" + trust_option(run.config)
         super().__init__(f"stopped at step {run.step:,}; continue with: {again}")
         self.signal_number = signal_number
 
@@ -328,6 +328,6 @@ def _diagnosed(error: Exception, place: RunFolder, options: str) -> Exception:
     then = f"the checkpoint at step {last:,} is intact" if last else "there is no checkpoint yet"
     line = f"{what}; {then}"
     if not isinstance(error, RunFailed):  # deterministic: it would diverge again
-        line += f"; continue with: proxrl resume {place.path}{options}"
+        line += f"; continue with: proxrl resume {place.path}" + options
     place.write_failure(line)
     return RunFailed(line)
