@@ -209,6 +209,8 @@ class LoggingConfig:
 
     tensorboard: bool = True
     """Write TensorBoard events to the run folder."""
+    tensorboard_updates: int = 0
+    """Also write loss and mean value of every n-th update; 0: only their means."""
     wandb: str | None = None
     """Weights & Biases project to log to (needs the extra `wandb`)."""
 
