@@ -24,7 +24,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	fi; \
 	echo "installing proxrl into $(VENV) with $$python (a few minutes the first time)"; \
 	$$python -m venv $(VENV)
-	@$(PIP) install --constraint constraints.txt --editable '.[all,minatar,ray,sb3,tianshou,dev]'
+	@$(PIP) install --constraint constraints.txt --editable '.[all,minatar,ray,sb3,tianshou,tune,docs,dev]'
 	@touch $@
 
 demo: install  ## train DQN and DQN Pro side by side on MinAtar, make a report: about five minutes
@@ -36,7 +36,7 @@ test: install  ## run the fast test suite
 test-slow: install  ## run real training, three seeds each, and all 64 switch combinations: hours on 2 cores
 	@$(BIN)/python -m pytest -m slow
 
-test-faults: install  ## kill runs 50 times at random in each of five settings: ten minutes
+test-faults: install  ## kill runs 50 times at random, damage every file of a run: twenty minutes
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m faults
 
 browser:  ## install Chromium for the tests of the report's page (Debian, as root; skipped elsewhere)

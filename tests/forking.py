@@ -34,6 +34,7 @@ from typing import Any, NoReturn
 ROOT = Path(__file__).parents[1]
 # And every module of proxrl except the optional integrations.
 PRELOADED = ("ale_py", "gymnasium.envs.classic_control", "minatar.gym", "matplotlib.pyplot")
+OPTIONAL = ("optuna", "optuna.storages._rdb.storage")  # preloaded if installed
 LARGEST_REQUEST = 100_000  # bytes
 
 
@@ -128,6 +129,9 @@ def _server() -> socket.socket:
 def serve(requests: socket.socket) -> None:
     for name in (*PRELOADED, *_modules_of_proxrl()):
         importlib.import_module(name)
+    for name in OPTIONAL:
+        with suppress(ImportError):
+            importlib.import_module(name)
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, f"a fork would lose {len(threads) - 1} threads"
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -155,7 +155,21 @@ def tiny(spec, actions, hidden):
         cwd=tmp_path,
     )
     assert again.returncode == 2
-    assert "proxrl resume run" in again.stderr
+    assert (
+        "run has a run at step 200 of 200 with steps 200, not 500000, network.kind" in again.stderr
+    )
+    assert "and 1 more: start again with --if-exists overwrite, or choose" in again.stderr
+    assert "proxrl resume" not in again.stderr, "that would continue other settings"
+    more = settings.replace("--steps 200", "--steps 300")
+    again = forking.run(
+        "proxrl",
+        *("train", "dqn-pro", "--env", "my_lab:LabPole-v0", *more.split()),
+        cwd=tmp_path,
+    )
+    assert again.returncode == 2
+    assert (
+        "with steps 200, not 300: continue it with `proxrl resume run --steps 300`" in again.stderr
+    )
     longer = forking.run("proxrl", "resume", "run", "--steps", "3_00", "--trust", cwd=tmp_path)
     assert longer.returncode == 0, longer.stderr
     assert "step 300 (100%)" in longer.stderr

@@ -4,7 +4,7 @@ from proxrl import Agent, presets, train
 
 config = presets.make("dqn-pro", "CartPole-v1", seed=1)
 agent = train(config, "runs/cartpole")
-action, _ = agent.predict(observation, deterministic=True)
+print(agent.evaluate(episodes=30).mean)
 """
 
 import importlib
@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from proxrl.proximal.rules import register_rule
     from proxrl.suites import presets, register_suite
     from proxrl.training.agent import Agent
+    from proxrl.training.callbacks import Callback
     from proxrl.training.progress import display_for_terminal
     from proxrl.training.run import resume, train
 
 __all__ = [
     "Agent",
+    "Callback",
     "Proximal",
     "RunConfig",
     "display_for_terminal",
@@ -38,6 +40,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "proxrl.training.agent",
+    "Callback": "proxrl.training.callbacks",
     "Proximal": "proxrl.proximal",
     "RunConfig": "proxrl.config",
     "display_for_terminal": "proxrl.training.progress",

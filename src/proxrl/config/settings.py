@@ -220,7 +220,8 @@ class RunConfig:
     agent: Annotated[str, tyro.conf.Suppress]
     """Preset this config is based on."""
     env: str
-    """Gymnasium id, e.g. ALE/Breakout-v5, CartPole-v1 or module:Name-v0."""
+    """Gymnasium id, e.g. ALE/Breakout-v5, CartPole-v1 or module:Name-v0, or module:function;
+    keyword arguments follow after commas: FrozenLake-v1,is_slippery=false."""
     seed: int = 0
     """Seed of all random draws of the run."""
     steps: int = 1_000_000

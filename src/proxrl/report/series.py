@@ -12,7 +12,7 @@ from typing import Any
 from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
 from proxrl.report.labels import labels
-from proxrl.report.runs import Run
+from proxrl.runs.record import Run
 from proxrl.suites import presets
 
 NAMES = {
@@ -44,7 +44,14 @@ COLOURS = {
     "rainbow-authors": ("#276749", "#9ae6b4"),
     "rainbow-authors-pro": ("#975a16", "#faf089"),
 }
-OTHERS = (("#6b46c1", "#b794f4"), ("#b83280", "#f687b3"), ("#744210", "#d6a977"))
+OTHERS = (
+    ("#6b46c1", "#b794f4"),
+    ("#b83280", "#f687b3"),
+    ("#744210", "#d6a977"),
+    ("#2c7a7b", "#5cc8cb"),
+    ("#4a5568", "#b5bfcd"),
+    ("#c05621", "#f5a167"),
+)
 DASHES = ("solid", "dash", "dot", "dashdot")
 NOT_THE_AGENT = ("protocol.", "evaluation.", "checkpoint.", "logging.")
 IDENTITY = ("agent", "env", "seed", "steps", "device", "threads")
@@ -130,7 +137,7 @@ def _of_one_agent(
     kinds: dict[tuple[Any, ...], list[int]] = {}
     for number, one in enumerate(settings):
         kinds.setdefault(tuple(one.get(name) for name in varied), []).append(number)
-    preset = _preset(runs[0].asked)
+    preset = _preset(runs[0].asked) if varied else {}
     usual = tuple(preset.get(name) for name in varied)
     if usual not in kinds:  # then the one with the most runs represents the agent
         usual = max(kinds, key=lambda kind: len(kinds[kind]))

@@ -42,6 +42,7 @@ EVALUATIONS = "evaluations.jsonl"
 CHECKPOINTS, REPLAY, ATTEMPTS = "checkpoints", "replay", "attempts"
 RUN_LOG, PROGRESS, FAILURE = "log.txt", "progress.json", "failure.txt"
 UNFINISHED_CONFIG = f"{CONFIG}.writing"
+TENSORBOARD, WANDB = "tensorboard", "wandb"
 NOT_YET_A_RUN = {LOCK, RUN_LOG, PROGRESS, ATTEMPTS, UNFINISHED_CONFIG}
 REPORTED = (CONFIG, METRICS)  # the files that a report reads
 LINES = (METRICS, EPISODES, SPEED, EVALUATIONS)
@@ -94,6 +95,17 @@ class RunFolder:
                 else "it is neither empty nor a run: choose another --folder"
             )
             raise UserError(f"{self.path} exists: {hint}")
+
+    def clear(self) -> None:
+        """Delete the run's files, config.json last; attempts and files of others stay."""
+        names = (METRICS, EPISODES, SPEED, EVALUATIONS, RUN_LOG, PROGRESS, TENSORBOARD, WANDB)
+        mine = [self.path / name for name in names]
+        for path in (*mine, self.checkpoints, self.replay, self.videos, self.failure):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        (self.path / CONFIG).unlink(missing_ok=True)
 
     def make(self) -> None:
         try:

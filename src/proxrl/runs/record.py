@@ -67,6 +67,9 @@ class Run:
     curves: dict[str, Array] = field(default_factory=dict)  # name in CURVES -> [evaluations]
     protocols: tuple[tuple[int, dict[str, Any]], ...] = ()  # first step of each recorded one
     training: Array = field(default_factory=lambda: np.empty((0, 2)))  # last step, mean return
+    known: dict[str, Any] | None = (
+        None  # a log of another library: all that is known of its protocol
+    )
 
     @property
     def last_return(self) -> float | None:
@@ -75,7 +78,7 @@ class Run:
 
     @property
     def usable(self) -> bool:
-        return self.status not in ("corrupt", "duplicate") and len(self.steps) > 0
+        return self.status not in ("corrupt", "duplicate", "mixed") and len(self.steps) > 0
 
     @property
     def asked(self) -> RunConfig:

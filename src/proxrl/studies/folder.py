@@ -40,10 +40,8 @@ def require_same_study(folder: Path, study: Study, scale: Scale, option: str = "
 
 
 @contextlib.contextmanager
-def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
-    """Create and lock the folder, and write study.json."""
-    about = About(study.title, study.figures, study.headline, study.name, scale.name, __version__)
-    is_new = not folder.exists()
+def locked(folder: Path, command: str) -> Iterator[None]:
+    """Create the folder and keep other drivers (the same command) out of it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = open(folder / LOCK, "w")  # noqa: SIM115
@@ -54,8 +52,17 @@ def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(
-                f"{folder} is in use by another `proxrl study`: wait for it, or stop it"
+                f"{folder} is in use by another `{command}`: wait for it, or stop it"
             ) from None
+        yield
+
+
+@contextlib.contextmanager
+def opened(folder: Path, study: Study, scale: Scale) -> Iterator[None]:
+    """Create and lock the folder, and write study.json."""
+    about = About(study.title, study.figures, study.headline, study.name, scale.name, __version__)
+    is_new = not folder.exists()
+    with locked(folder, "proxrl study"):
         try:
             write_about(folder, about)
         except OSError as error:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from proxrl.runs.folder import CONFIG, RunFolder
 from proxrl.training.environments import scoring_environment, side_by_side
 from proxrl.training.evaluate import Evaluation, evaluate
 from proxrl.training.machine import resolve_device
+from proxrl.training.streams import independent_seed
 from proxrl.types import Array
 
 
@@ -106,8 +108,16 @@ class Agent:
         epsilon: float | None = None,
         watch: Callable[[Array], None] | None = None,
         stop: Callable[[], bool] = lambda: False,
+        seed: int | None = None,
     ) -> Evaluation:
-        """Undiscounted, unclipped returns with their protocol."""
+        """Undiscounted, unclipped returns with their protocol.
+
+        By default with the random draws of the run's own evaluation at this step, which it
+        repeats; with a `seed`, with draws of its own: an independent score.
+        """
+        config = self.config
+        if seed is not None:
+            config = replace(config, seed=independent_seed(config.seed, seed))
         silence(noisy_layers(self.network))
         count = side_by_side(self.config, episodes) if watch is None else 1
         while len(self._environments) < count:
@@ -115,7 +125,7 @@ class Agent:
         return evaluate(
             self.network,
             self._environments[:count],
-            self.config,
+            config,
             self.step,
             self.device,
             episodes,

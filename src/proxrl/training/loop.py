@@ -175,6 +175,11 @@ class Trainer:
         full = self.log.oldest > 0  # with very short episodes, at fewer transitions than capacity
         return full or len(self.replay) >= self.config.replay.warmup_steps
 
+    @property
+    def training_return(self) -> float | None:
+        """Mean return of the training episodes since the last evaluation; None if none ended."""
+        return self.interval.tallies["episode_return"].mean
+
     def _learning_reward(self, reward: float) -> float:
         return max(-1.0, min(1.0, reward)) if self.config.protocol.clip_rewards else reward
 

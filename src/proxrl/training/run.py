@@ -9,10 +9,10 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from proxrl.config import RunConfig, differences, validated
 from proxrl.errors import EnvironmentFault, RunFailed, UserError
@@ -25,9 +25,10 @@ from proxrl.runs.checkpoint import (
 )
 from proxrl.runs.folder import CONFIG, RunFolder, Superseded
 from proxrl.suites.presets import describe
+from proxrl.training.callbacks import Callback, Callbacks
 from proxrl.training.environments import training_environment
 from proxrl.training.metrics import require_wandb
-from proxrl.training.progress import Display, Quiet
+from proxrl.training.progress import Display, Quiet, chosen
 from proxrl.training.resources import available_cores, require_room
 from proxrl.types import State
 
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from proxrl.training.agent import Agent
     from proxrl.training.loop import Trainer
     from proxrl.training.preflight import Setup
+
+MOST_NAMED = 5  # settings that differ
+IfExists = Literal["error", "resume", "overwrite"]
 
 
 class Stopped(KeyboardInterrupt):
@@ -46,19 +50,52 @@ class Stopped(KeyboardInterrupt):
         self.signal_number = signal_number
 
 
-def train(
-    config: RunConfig, folder: str | os.PathLike[str], display: Display | None = None
-) -> "Agent":
-    """Train a new run in a new folder.
+class RunExists(UserError):
+    """The folder has a run already; `what` says which, `changed` the settings that differ."""
 
-    `display`: `proxrl.display_for_terminal()` shows requirements and progress; by default, only
-    warnings are printed.
+    def __init__(self, place: RunFolder, config: RunConfig) -> None:
+        before = place.config()
+        self.changed = differences(before, config)
+        self.can_resume = all(map(is_free, self.changed))
+        step = f"at step {place.newest_step() or 0:,} of {before.steps:,}"
+        others = [f"{path} {a}, not {b}" for path, (a, b) in self.changed.items()]
+        if len(others) > MOST_NAMED:
+            others = [*others[:MOST_NAMED], f"and {len(others) - MOST_NAMED} more"]
+        self.what = f"{place.path} has a run {step}{' with ' * bool(others)}{', '.join(others)}"
+        ways = ['if_exists="resume" to continue it'] * self.can_resume
+        ways += ['if_exists="overwrite" to delete it', "another folder"]
+        super().__init__(f"{self.what}: pass {', or '.join(ways)}")
+
+
+def train(
+    config: RunConfig,
+    folder: str | os.PathLike[str],
+    display: Display | Literal["auto"] | None = None,
+    *,
+    callbacks: Sequence[Callback] = (),
+    if_exists: IfExists = "error",
+) -> "Agent":
+    """Train a run in a folder; returns the agent.
+
+    `display`: "auto" shows requirements and progress in a terminal or a notebook; by default, only
+    warnings are printed. `callbacks`: see `proxrl.Callback`; one that stops the run leaves a
+    checkpoint, and the agent of that step is returned. `if_exists`: what to do if the folder has a
+    run: raise an error, continue it (only total steps, evaluation and logging may differ), or
+    delete it and start again.
     """
     config = validated(resolved(config))
+    if if_exists not in ("error", "resume", "overwrite"):
+        raise UserError(f"invalid if_exists {if_exists!r}: choose error, resume or overwrite")
     require_wandb(config.logging)
     place = RunFolder(folder)
-    place.require_new()
-    display = display or Quiet()
+    if place.has_config():
+        if if_exists == "resume":
+            return resume(folder, config, display, callbacks=callbacks)
+        if if_exists == "error":
+            raise RunExists(place, config)
+    else:
+        place.require_new()
+    display = chosen(display)
     setup = _set_up(config)
     _check_resources(config, setup, place, display)
     if not isinstance(display, Quiet) and (line := describe(config)):
@@ -66,10 +103,13 @@ def train(
     is_new = not place.path.exists()
     place.make()
     with place.locked():
-        place.require_new()  # again: another process may have started here in the meantime
+        if if_exists == "overwrite":
+            place.clear()
+        else:
+            place.require_new()  # again: another process may have started here in the meantime
         place.write_config(config)
         try:
-            return _train(config, setup, place, display)
+            return _train(config, setup, place, display, callbacks)
         except UserError:  # found only now, by the first steps
             place.discard(whole=is_new)
             raise
@@ -78,13 +118,16 @@ def train(
 def resume(
     folder: str | os.PathLike[str],
     changed: RunConfig | dict[str, Any] | None = None,
-    display: Display | None = None,
+    display: Display | Literal["auto"] | None = None,
     trust: bool = False,
+    *,
+    callbacks: Sequence[Callback] = (),
 ) -> "Agent":
     """Continue a run, bit-identical to one that was never stopped, or extend a finished one.
 
     `changed`: a config, or dotted settings; only total steps, evaluation and logging may change.
     `trust`: import the modules that its config names, if any, as in `Agent.load`.
+    `display` and `callbacks`: as for `train`.
     """
     place = RunFolder(folder)
     before = place.config()
@@ -95,7 +138,7 @@ def resume(
     _require_resumable(before, config)
     validated(config)
     require_wandb(config.logging)
-    display = display or Quiet()
+    display = chosen(display)
     if _is_finished(place, before, config.steps):
         display.say(f"{place.path} is finished: extend it with --steps")
         if not place.is_tidy(config):  # perhaps killed after its last checkpoint
@@ -110,7 +153,7 @@ def resume(
         state = _newest_state(place, before, setup, display)
         if config != before:
             place.write_config(config)
-        return _train(config, setup, place, display, state)
+        return _train(config, setup, place, display, callbacks, state)
 
 
 def _is_finished(place: RunFolder, config: RunConfig, steps: int) -> bool:
@@ -195,6 +238,7 @@ def _train(
     setup: "Setup",
     place: RunFolder,
     display: Display,
+    callbacks: Sequence[Callback],
     state: State | None = None,
 ) -> "Agent":
     from proxrl.training.loop import Trainer
@@ -204,7 +248,7 @@ def _train(
             place.failure.unlink(missing_ok=True)
             run = Trainer(config, place, state, display.say, setup)
             try:
-                _drive(run, display, caught)
+                _drive(run, Callbacks([display, *callbacks]), caught)
                 agent = run.agent()
             finally:
                 run.close()
@@ -218,12 +262,15 @@ def _train(
         except Exception as error:  # unexpected: in the environment, the network or here
             place.write_failure(f"{type(error).__name__}: {error}")
             raise
-    place.tidy(config)
+    if agent.step < config.steps:
+        display.say(f"stopped by a callback at step {agent.step:,}; `resume` continues the run")
+    else:
+        place.tidy(config)
     return agent
 
 
-def _drive(run: "Trainer", display: Display, caught: list[int]) -> None:
-    """Train, evaluate and save until the end or a signal."""
+def _drive(run: "Trainer", callbacks: Callbacks, caught: list[int]) -> None:
+    """Train, evaluate and save until the end, a signal, or a callback that stops the run."""
     from proxrl.training.evaluate import Interrupted
 
     while True:
@@ -231,18 +278,21 @@ def _drive(run: "Trainer", display: Display, caught: list[int]) -> None:
             if run.evaluation_is_due:
                 run.folder.require_newest()
                 run.evaluate(stop=lambda: bool(caught))
+                callbacks.on_evaluation(run)
         except Interrupted:
             pass  # resuming repeats it: the checkpoint below is from before it
-        if run.checkpoint_is_due or (caught and run.saved_step < run.step):
+        stopping = bool(caught) or callbacks.stopped
+        if run.checkpoint_is_due or (stopping and run.saved_step < run.step):
             run.save()
+            callbacks.on_checkpoint(run)
         if caught:
             run.checkpointer.wait()
             raise Stopped(run, caught[0])
-        display.update(run)
-        if run.step >= run.config.steps:
+        if run.step >= run.config.steps or callbacks.stopped:
             return
         run.checkpointer.check()
         run.advance()
+        callbacks.on_step(run)
 
 
 @contextmanager
