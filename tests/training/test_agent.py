@@ -121,7 +121,7 @@ def test_what_cannot_be_filmed_is_one_line_and_leaves_nothing(
     gymnasium.register("proxrl-tests/Toy-v0", lambda **_: Toy(spaces.Discrete(5)))
     train(presets.make("dqn", "proxrl-tests/Toy-v0", SHORT), tmp_path / "toy")
     for arguments, message in (
-        (["play", str(tmp_path / "toy")], "cannot render this environment"),
+        (["play", str(tmp_path / "toy")], "cannot render proxrl-tests/Toy-v0"),
         (["play", str(cartpole), "--out", "/dev/null/film.mp4"], "cannot write /dev/null/film.mp4"),
     ):
         with pytest.raises(SystemExit) as left:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from proxrl.config import RunConfig, differences, validated
+from proxrl.envs.checks import staying
 from proxrl.errors import EnvironmentFault, RunFailed, UserError
 from proxrl.runs.folder import RunFolder, Superseded
 from proxrl.suites.presets import describe
@@ -39,6 +40,7 @@ class Stopped(KeyboardInterrupt):
         self.signal_number = signal_number
 
 
+@staying()  # an environment may change the working directory
 def train(
     config: RunConfig, folder: str | os.PathLike[str], display: Display | None = None
 ) -> "Agent":
@@ -49,8 +51,8 @@ def train(
     """
     config = validated(resolved(config))
     require_wandb(config.logging)
-    place = RunFolder(folder)
-    place.require_new()
+    RunFolder(folder).require_new()
+    place = RunFolder(os.path.abspath(folder))
     display = display or Quiet()
     setup = _set_up(config)
     _check_resources(config, setup, place, display)
@@ -63,6 +65,7 @@ def train(
         return _train(config, setup, place, display)
 
 
+@staying()
 def resume(
     folder: str | os.PathLike[str],
     changed: RunConfig | dict[str, Any] | None = None,
@@ -89,6 +92,7 @@ def resume(
         from proxrl.training.agent import Agent
 
         return Agent.load(place.path)
+    place = RunFolder(os.path.abspath(folder))
     with place.locked():
         setup = _set_up(config)
         _check_resources(config, setup, place, display)
