@@ -10,10 +10,11 @@ import gymnasium
 
 from proxrl.config import ProtocolConfig
 from proxrl.envs import checks
+from proxrl.envs.given import PYTHON, arguments_of, factory_of, made_by
 from proxrl.envs.gym import Gym
 from proxrl.envs.journal import Environment
 from proxrl.errors import UserError, did_you_mean
-from proxrl.plugins import imported
+from proxrl.plugins import current_folder, import_module, imported
 from proxrl.suites import BUILT_IN, Suite, all_suites, bare_id, suite_of
 from proxrl.types import ObservationSpec
 
@@ -27,6 +28,8 @@ def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environm
     _require_supported(env, suite, protocol)
     if suite.make is None:
         return _adapted(env, _make_gym(env, pictures), protocol)
+    if "," in env:
+        raise UserError(f"{env}: environments of suite {suite.name} take no arguments")
     _require_known(bare_id(env))
     function = imported(suite.make, f"make of suite {suite.name}")
     made: Environment | gymnasium.Env[Any, Any]
@@ -78,10 +81,10 @@ def _import_provider(env: str, suite: Suite) -> None:
     """Import the modules that register this id: the suite's provider and the id's `module:`."""
     if suite.provider is not None:
         _import_of_suite(env, suite)
-    if ":" in env:
-        module = env.split(":", 1)[0]
+    module, colon, _ = env.partition(":")
+    if colon and module != PYTHON:
         try:
-            importlib.import_module(module)
+            import_module(module)
         except ModuleNotFoundError as error:
             raise UserError(
                 f"cannot import {error.name}: {env} is registered by the Python module {module}"
@@ -141,12 +144,18 @@ def _require_supported(env: str, suite: Suite, protocol: ProtocolConfig) -> None
 
 
 def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
-    name = bare_id(env)
+    whole, options = arguments_of(env)
+    factory = factory_of(whole)
+    if factory is not None:
+        with _making(env):
+            return made_by(factory, whole, options, pictures)
+    name = bare_id(whole)
     if name in gymnasium.registry:
         _require_known(name)
-    options: dict[str, Any] = {"render_mode": "rgb_array"} if pictures else {}
+    if pictures:
+        options["render_mode"] = "rgb_array"
     try:
-        with _making(env):
+        with current_folder(), _making(env):  # its entry point may be there
             return gymnasium.make(name, disable_env_checker=True, **options)
     except gymnasium.error.UnregisteredEnv:
         _require_known(name)

@@ -31,6 +31,7 @@ class Entry:
     saved_step: int = 0  # of the newest checkpoint at the last crash
     not_before: float = 0.0  # paused until this clock time
     reason: str = ""  # why it failed
+    given_up: bool = False  # told to stop for good
     begun: tuple[float, int] | None = None  # clock and step when it started to run
     ended: float | None = None
 
@@ -46,13 +47,19 @@ class Board:
     """All runs of a study."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
-        self.entries = {job: Entry(job) for job in jobs}
-        for entry in self.entries.values():
-            place = RunFolder(entry.job.folder)
-            entry.step = min(place.newest_step() or 0, entry.job.config.steps)
-            if place.is_complete(entry.job.config):
-                entry.status = "finished"
-                entry.last_return = read_run(place.path, place.path).last_return
+        self.entries: dict[Job, Entry] = {}
+        for job in jobs:
+            self.add(job)
+
+    def add(self, job: Job) -> Entry:
+        """A new entry, with what its folder shows."""
+        entry = self.entries[job] = Entry(job)
+        place = RunFolder(job.folder)
+        entry.step = min(place.newest_step() or 0, job.config.steps)
+        if place.is_complete(job.config):
+            entry.status = "finished"
+            entry.last_return = read_run(place.path, place.path).last_return
+        return entry
 
     def of(self, *statuses: Status) -> list[Entry]:
         return [entry for entry in self.entries.values() if entry.status in statuses]

@@ -135,6 +135,10 @@ class Cluster:
         ready, _ = self._ray.wait(tasks, num_returns=len(tasks), timeout=LOOK_SECONDS)
         return [(self._tasks.pop(task), *self._end(task)) for task in ready]
 
+    def stop_run(self, job: Job) -> None:
+        (task,) = (task for task, its in self._tasks.items() if its == job)
+        self._ray.cancel(task, force=False)
+
     def stop(self) -> None:
         """Cancel the tasks; each sends its run SIGTERM."""
         tasks = list(self._tasks)

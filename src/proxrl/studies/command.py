@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import tyro
 from rich.console import Console
@@ -14,6 +14,7 @@ from rich.table import Table
 
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed, UserError
+from proxrl.extras import require
 from proxrl.studies.definition import BUILT_IN, Scale, Study, load
 from proxrl.studies.expand import Job, expand, scale_of
 
@@ -61,6 +62,31 @@ class StudyOptions:
     metrics.jsonl of every run (no weights, no replay)."""
 
 
+class Placement(Protocol):
+    """The options that say where runs are executed."""
+
+    @property
+    def executor(self) -> Literal["local", "ray"]: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def gpus(self) -> float: ...
+    @property
+    def jobs(self) -> int | None: ...
+
+
+def require_valid_placement(options: Placement) -> None:
+    """Raise a `UserError` for the first invalid option."""
+    if options.jobs is not None and options.jobs < 1:
+        raise UserError(f"invalid --jobs {options.jobs}: must be at least 1")
+    if options.gpus and options.executor == "local":
+        raise UserError(f"invalid --gpus {options.gpus:g}: only for --executor ray")
+    if options.gpus and not (1e-4 <= options.gpus < 1 or options.gpus in range(1, 1025)):
+        raise UserError(
+            f"invalid --gpus {options.gpus:g}: must be a share of one GPU (0.25) or a whole number"
+        )
+
+
 def run(options: StudyOptions) -> None:
     """Run the command; raises `UserError` for a mistake, `RunFailed` at the end if a run failed."""
     if options.list:
@@ -70,14 +96,7 @@ def run(options: StudyOptions) -> None:
         raise UserError(
             f"missing argument: STUDY, one of {', '.join(BUILT_IN)}, or a file (see --list)"
         )
-    if options.jobs is not None and options.jobs < 1:
-        raise UserError(f"invalid --jobs {options.jobs}: must be at least 1")
-    if options.gpus and options.executor == "local":
-        raise UserError(f"invalid --gpus {options.gpus:g}: only for --executor ray")
-    if options.gpus and not (1e-4 <= options.gpus < 1 or options.gpus in range(1, 1025)):
-        raise UserError(
-            f"invalid --gpus {options.gpus:g}: must be a share of one GPU (0.25) or a whole number"
-        )
+    require_valid_placement(options)
     study = load(options.study)
     run_study(options, study, scale_of(study, options.scale))
 
@@ -103,11 +122,13 @@ def run_study(options: StudyOptions, study: Study, scale: Scale) -> None:
 
     require_same_study(folder, study, scale)
     if options.export is not None:
-        require_exportable(options.export)
+        require_exportable(options.export, study, scale, jobs, folder)
     require_same(jobs)
     _require_one_report(jobs)
     _require_environments(jobs)
-    if options.dry_run:
+    if not options.dry_run:
+        require("report", "the report of a study")
+    else:
         from proxrl.studies.dry_run import print_dry_run
 
         print_dry_run(console, study, scale, Board(jobs), folder, options.executor, options.jobs)
@@ -116,7 +137,7 @@ def run_study(options: StudyOptions, study: Study, scale: Scale) -> None:
         raise UserError(
             f"set threads in scales.{scale.name}: on a cluster it must not depend on the node"
         )
-    with _connected(options) as ray, opened(folder, study, scale):
+    with connected_to(options) as ray, opened(folder, study, scale):
         board = _conducted(console, study, scale, jobs, folder, options, ray)
         _finish(console, board, folder, options.export)
 
@@ -149,12 +170,14 @@ def _conducted(
         return board
     waiting = [entry.job for entry in board.of("waiting")]
     needs = needs_of(waiting, calibrate=False)
-    executor = _executor(options, waiting, needs, folder, ray)
-    title = f"{study.name} at scale {scale.name}: {study.title}"
+    executor = executor_for(options, waiting, needs, folder, ray)
+    title = study.title
+    if study.scales:  # not `proxrl train --seeds`
+        title = f"{study.name} at scale {scale.name}: {title}"
     say(f"{title}\n{summary(board)}; in {folder}")
     try:
         require_disk(board, needs, executor.at_once, folder)
-        with Show(title) as show, _sigterm_as_interrupt():
+        with Show(title) as show, sigterm_as_interrupt():
             conduct(board, executor, show)
     except KeyboardInterrupt as stopped:
         said = KeyboardInterrupt(f"stopped: {summary(board)}; the same command continues it")
@@ -163,7 +186,7 @@ def _conducted(
     return board
 
 
-def _connected(options: StudyOptions) -> AbstractContextManager[Any]:
+def connected_to(options: Placement) -> AbstractContextManager[Any]:
     """Connect to Ray if requested, before anything is written; yields the `ray` module."""
     if options.executor == "local":
         return nullcontext()
@@ -172,8 +195,8 @@ def _connected(options: StudyOptions) -> AbstractContextManager[Any]:
     return connected(options.address)
 
 
-def _executor(
-    options: StudyOptions,
+def executor_for(
+    options: Placement,
     jobs: list[Job],
     needs: "dict[str, Requirements]",
     folder: Path,
@@ -225,7 +248,12 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
     """Run a planning study: no runs, one experiment."""
     from proxrl.planning import command
     from proxrl.runs.study_file import STUDY
-    from proxrl.studies.folder import export_files, opened, require_same_study
+    from proxrl.studies.folder import (
+        export_files,
+        opened,
+        require_exportable,
+        require_same_study,
+    )
     from proxrl.training.amounts import gigabytes
 
     usual = StudyOptions()
@@ -234,6 +262,8 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
             raise UserError(f"invalid --{name}: {study.name} is a planning study and has no runs")
     chosen = command.PlanOptions(**{**(study.plan or {}), **scale.plan}, out=folder)
     require_same_study(folder, study, scale)
+    if options.export is not None:
+        require_exportable(options.export, study, scale, [], folder)
     if options.dry_run:
         command.check(chosen)
         differs = [
@@ -313,7 +343,8 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

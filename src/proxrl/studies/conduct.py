@@ -29,24 +29,39 @@ class Executor(Protocol):
         """Runs that ended since the last call, with outcome and known reason. Blocks briefly."""
         ...
 
+    def stop_run(self, job: Job) -> None:
+        """Have one run save a checkpoint and exit; `ended` returns it then."""
+        ...
+
     def stop(self) -> None:
         """Have every run save a checkpoint and exit; returns when all have."""
         ...
 
 
 def conduct(
-    board: Board, executor: Executor, watch: Callable[[Board, Entry | None, str], None]
+    board: Board,
+    executor: Executor,
+    watch: Callable[[Board, Entry | None, str], None],
+    more: Callable[[], Job | None] = lambda: None,
+    gives_up: Callable[[Entry], bool] = lambda entry: False,
 ) -> None:
     """Run everything that is unfinished; an interrupt stops all runs cleanly and is re-raised.
 
     `watch` is called with the board after each poll, and with the run and event if there is one.
+    `more` returns another run to add and start now, or None; `gives_up` whether a running one is to
+    be stopped for good.
     """
     waiting = board.of("waiting")
     try:
-        while waiting or board.of("running"):
+        while True:
             while (entry := _next(waiting)) and executor.has_room(entry.job):
                 waiting.remove(entry)
                 watch(board, entry, _start(entry, executor))
+            while (job := more()) is not None:
+                entry = board.add(job)
+                watch(board, entry, _start(entry, executor))
+            if not waiting and not board.of("running"):
+                return
             for job, outcome, reason in executor.ended():
                 entry = board.entries[job]
                 board.look(entry)
@@ -56,6 +71,9 @@ def conduct(
                 watch(board, entry, happened)
             for entry in board.of("running"):
                 board.look(entry)
+                if not entry.given_up and gives_up(entry):
+                    entry.given_up = True
+                    executor.stop_run(entry.job)
             watch(board, None, "")
     except BaseException:
         watch(board, None, "stopping: every run saves a checkpoint")
@@ -99,6 +117,9 @@ def _settle(entry: Entry, outcome: Outcome, reason: str) -> str:
         RunFolder(entry.job.folder).clear_progress()
         entry.status, entry.step = "finished", entry.job.config.steps
         return "finished"
+    if entry.given_up:
+        entry.status = "stopped"
+        return "stopped"
     if outcome == "failed":
         entry.status = "failed"
         entry.reason = _why(entry, reason)

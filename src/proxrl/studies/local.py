@@ -36,6 +36,9 @@ class Local:
                 over.append((job, outcome_of(code), reason_of(code)))
         return over
 
+    def stop_run(self, job: Job) -> None:
+        self._processes[job].terminate()
+
     def stop(self) -> None:
         """Send SIGTERM, upon which runs save a checkpoint; a second interrupt kills them, losing
         what they did since the last checkpoint."""
