@@ -131,6 +131,36 @@ def test_an_episode_longer_than_the_replay_resumes_bit_identically(tmp_path: Pat
         assert array.tobytes() == its_arrays[name].tobytes(), name
 
 
+def test_an_evaluation_without_a_time_limit_ends_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxrl.training.evaluate.EPISODE_LIMIT", 70)
+    settings = {**SMALL, "steps": 300, "protocol.max_episode_steps": None}
+    listener = Listener()
+    agent = train(
+        presets.make("dqn", "proxrl-tests/Endless-v0", settings), tmp_path / "run", listener
+    )
+    said = [line for line in listener.said if "no time limit" in line]
+    assert said == [
+        "proxrl-tests/Endless-v0 has no time limit: evaluation episodes end after 70 steps "
+        "(set protocol.max_episode_steps)"
+    ], "once"
+    assert agent.evaluate(episodes=2).lengths == [70, 70]
+    assert newest(tmp_path / "run")[1]["episodes"]["number"] == 1, "training is not affected"
+
+
+def test_an_environment_with_a_time_limit_of_its_own_keeps_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxrl.training.evaluate.EPISODE_LIMIT", 70)
+    gymnasium.register("Limited-v0", Endless, max_episode_steps=90)
+    settings = {**SMALL, "steps": 150, "protocol.max_episode_steps": None}
+    listener = Listener()
+    agent = train(presets.make("dqn", "Limited-v0", settings), tmp_path / "run", listener)
+    assert agent.evaluate(episodes=1).lengths == [90]
+    assert not any("time limit" in line for line in listener.said)
+
+
 def test_an_environment_that_reuses_its_array_is_restorable(tmp_path: Path) -> None:
     settings = {**SMALL, "steps": 310}
     train(presets.make("dqn", "proxrl-tests/Reusing-v0", settings), tmp_path / "run")

@@ -271,3 +271,13 @@ def test_a_study_of_the_authors_configuration_is_for_atari(tmp_path: Path) -> No
         UserError, match=r"^suite minatar has no preset rainbow-authors: choose from [^\n]*$"
     ):
         expand(study, study.scales["smoke"], tmp_path)
+
+
+def test_two_games_with_one_folder_are_refused_before_anything_is_made() -> None:
+    text = (
+        'title = "x"\n[variants.dqn]\npreset = "dqn"\n[scales.mine]\nenv = "{game}"\n'
+        'games = ["CartPole-v1", "lab:Pole-v0", "lab/Pole-v0"]\nseeds = [0]\nsteps = 1000\n'
+    )
+    study = parse("two", text)
+    with pytest.raises(UserError, match=r"lab:Pole-v0 and lab/Pole-v0 have the same folder name"):
+        expand(study, study.scales["mine"], Path("runs"))

@@ -62,10 +62,6 @@ def flag(value: Any, name: str) -> bool:
     raise EnvironmentFault(f"{name} is {described(value)}: must be True or False")
 
 
-def is_tuple(answer: Any, length: int) -> bool:
-    return isinstance(answer, tuple) and len(answer) == length
-
-
 def wrong_answer(method: str, answer: Any, names: str) -> EnvironmentFault:
     """The fault of a `reset` or `step` that returned something else than a tuple of these."""
     found = f"{len(answer)} values" if isinstance(answer, tuple) else described(answer)
@@ -119,8 +115,8 @@ def require_valid(space: "spaces.Space[Any]", raw: Any, name: str = "") -> None:
 
 
 def require_finite(flat: Array) -> None:
-    """Check a float observation. The sum of squares is finite unless a value is not, or is huge."""
-    if not math.isfinite(flat.dot(flat)) and not np.isfinite(flat).all():
+    """Check the values of an observation."""
+    if not np.isfinite(flat).all():
         bad = flat[~np.isfinite(flat)][0]
         raise EnvironmentFault(f"the observation has the value {bad}: must be finite")
 
@@ -161,17 +157,15 @@ def calling(method: str) -> Iterator[None]:
         raise raised(method, error) from error
 
 
-def working_directory() -> str | None:
+@contextlib.contextmanager
+def staying() -> Iterator[None]:
+    """Undo a change of the working directory."""
+    home = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))
     try:
-        return os.getcwd()
-    except FileNotFoundError:  # it was deleted
-        return None
-
-
-def return_to(home: str | None) -> None:
-    """Undo a change of the working directory, to which run folders may be relative."""
-    if working_directory() != home and home is not None:
-        os.chdir(home)
+        yield
+    finally:
+        os.fchdir(home)
+        os.close(home)
 
 
 def described(value: Any) -> str:

@@ -48,9 +48,9 @@ def _adapted(env: str, made: "gymnasium.Env[Any, Any]", protocol: ProtocolConfig
 @contextlib.contextmanager
 def _making(env: str) -> Iterator[None]:
     """Name what prevents an environment from being made, also its own exceptions."""
-    home = checks.working_directory()
     try:
-        yield
+        with checks.staying():
+            yield
     except (UserError, gymnasium.error.UnregisteredEnv):
         raise
     except (gymnasium.error.Error, ImportError) as error:
@@ -58,8 +58,6 @@ def _making(env: str) -> Iterator[None]:
         raise UserError(f"cannot make {env}: {first}") from None
     except (Exception, SystemExit) as error:
         raise UserError(f"cannot make {env}: {checks.raised('its constructor', error)}") from error
-    finally:
-        checks.return_to(home)
 
 
 def observation_of(env: str) -> ObservationSpec:

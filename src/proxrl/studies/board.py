@@ -28,6 +28,7 @@ class Entry:
     step: int = 0
     last_return: float | None = None
     crashes: int = 0  # in a row, without a newer checkpoint in between
+    losses: int = 0  # of its node, counted like crashes
     saved_step: int = 0  # of the newest checkpoint at the last crash
     not_before: float = 0.0  # paused until this clock time
     reason: str = ""  # why it failed

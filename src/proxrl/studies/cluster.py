@@ -14,14 +14,14 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from proxrl import __version__
 from proxrl.config import from_json, to_json
-from proxrl.errors import UserError
+from proxrl.errors import RunFailed, UserError
 from proxrl.studies.expand import Job
 from proxrl.studies.folder import LOCK
 from proxrl.studies.process import Outcome, outcome_of, reason_of, start
@@ -30,6 +30,7 @@ from proxrl.training.resources import Requirements
 
 CONNECT_SECONDS = 5.0
 PROBE_SECONDS = 120.0
+PROBES = 4  # times that a node is asked
 STOP_SECONDS = 300.0
 LOOK_SECONDS = 0.5
 CAPACITY_SECONDS = 5.0  # between two queries of the cluster's resources
@@ -54,46 +55,80 @@ class Cluster:
         self._marker = Path()  # a file that every node must see
         self._task = self._ray.remote(_run)
         self._capacity = (0.0, 0)  # time of the next query, last result
+        errors = ray.exceptions
+        self._lost = (errors.NodeDiedError, errors.TaskUnschedulableError, errors.ObjectLostError)
 
     def require_nodes(self) -> None:
         """Raise a `UserError` if no node is large enough for a run."""
-        if not any(self._room_on(node) for node in self._nodes()):
+        nodes = self._nodes()
+        if not nodes:
+            raise RunFailed("the cluster has no nodes at the moment: try again")
+        if not any(self._room_on(node) for node in nodes):
             gpu = f", {self._gpus:g} GPU" if self._gpus else ""
             raise UserError(
                 f"no node of the cluster is large enough: a run needs {self._cpus} CPU{gpu} and "
                 f"{self._memory / 1e9:.1f} GB of memory"
             )
 
-    def require_storage(self, folder: Path) -> None:
-        """Raise a `UserError` if a node does not share the folder properly (storage.py)."""
-        strategies = importlib.import_module("ray.util.scheduling_strategies")
-        nodes = [node["NodeID"] for node in self._nodes()]
-        task = self._ray.remote(_check_storage)
+    def require_storage(self, folder: Path, say: Callable[[str], None]) -> None:
+        """Raise a `UserError` if a node does not share the folder properly (storage.py), or has
+        another version of proxrl. Nodes that leave meanwhile are skipped, those that do not answer
+        are named; `RunFailed` if none answers."""
         self._marker = folder.absolute() / LOCK
         with probing(folder.absolute()) as probe:
-            answers = [
-                task.options(
-                    num_cpus=0,
-                    max_retries=0,
-                    scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node, soft=False),
-                ).remote(tuple(probe), node)
-                for node in nodes
-            ]
-            try:
-                found = self._ray.get(answers, timeout=PROBE_SECONDS)
-            except self._ray.exceptions.RayError as error:
-                raise UserError(f"cannot reach the cluster's nodes: {_brief(error)}") from None
-            problems = [problem for problem, _ in found if problem]
+            answers = self._ask_nodes(probe, say)
+            problems = [problem for problem, _ in answers.values() if problem]
             problems += [
                 f"files that node {node} writes to {folder} are not visible here"
-                for node in nodes
+                for node in answers
                 if not problems and not answered(probe, node)
             ]
         if problems:
             raise UserError(problems[0])
-        versions = {version for _, version in found} | {__version__}
+        if not answers:
+            raise RunFailed("no node of the cluster answers: try again")
+        versions = {version for _, version in answers.values()} | {__version__}
         if len(versions) > 1:
             raise UserError(f"the cluster has several versions of proxrl: {sorted(versions)}")
+
+    def _ask_nodes(
+        self, probe: StorageProbe, say: Callable[[str], None]
+    ) -> dict[str, tuple[str | None, str]]:
+        """(problem, version) of each node that answers, each asked separately."""
+        strategies = importlib.import_module("ray.util.scheduling_strategies")
+        task = self._ray.remote(_check_storage)
+        answers: dict[str, tuple[str | None, str]] = {}
+        failures: dict[str, str] = {}
+        asked: dict[str, str] = {}  # name by id
+        for _ in range(PROBES):
+            now = {node["NodeID"]: _node_name(node) for node in self._nodes()}
+            asked.update(now)
+            questions = {
+                node: task.options(
+                    num_cpus=0,
+                    max_retries=0,
+                    scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node, soft=False),
+                ).remote(tuple(probe), node)
+                for node in now
+                if node not in answers
+            }
+            if not questions:
+                break
+            self._ray.wait(
+                list(questions.values()), num_returns=len(questions), timeout=PROBE_SECONDS
+            )
+            for node, question in questions.items():
+                try:
+                    answers[node] = self._ray.get(question, timeout=0)
+                except self._ray.exceptions.RayError as error:
+                    failures[node] = _brief(error)
+        alive = {node["NodeID"] for node in self._nodes()}
+        for node in asked.keys() - answers.keys():
+            if node in alive:
+                say(f"{asked[node]} does not answer: {failures.get(node, 'it has just joined')}")
+            else:
+                say(f"{asked[node]} has left the cluster: skipped")
+        return answers
 
     # ------------------------------------------------------------------------------- as executor
 
@@ -152,11 +187,15 @@ class Cluster:
         try:
             code = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
-            return "crashed", _brief(error)
+            lost = isinstance(error, self._lost)
+            return "lost" if lost else "crashed", _brief(error)
         return outcome_of(code), reason_of(code)
 
     def _nodes(self) -> list[dict[str, Any]]:
-        return [node for node in self._ray.nodes() if node["Alive"]]
+        try:
+            return [node for node in self._ray.nodes() if node["Alive"]]
+        except self._ray.exceptions.RayError as error:
+            raise RunFailed(f"lost contact with the cluster: {_brief(error)}; try again") from None
 
     def _room_on(self, node: dict[str, Any]) -> int:
         """Number of runs that fit on an idle node."""
@@ -217,6 +256,11 @@ def _speaks_grpc(address: str) -> bool:
         except grpc.FutureTimeoutError:
             return False
     return True
+
+
+def _node_name(node: dict[str, Any]) -> str:
+    """A node in messages: node 3f2a19c4 (10.0.0.7)."""
+    return f"node {node['NodeID'][:8]} ({node['NodeManagerAddress']})"
 
 
 def _brief(error: BaseException) -> str:

@@ -214,7 +214,7 @@ def executor_for(
 
     cluster = Cluster(ray, jobs, needs, options.gpus, options.jobs)
     cluster.require_nodes()
-    cluster.require_storage(folder)
+    cluster.require_storage(folder, say=lambda line: _console().print(line, markup=False))
     return cluster
 
 

@@ -13,6 +13,7 @@ from proxrl.studies.board import Board, Entry
 from proxrl.studies.expand import Job
 from proxrl.studies.process import EXIT_CODE, Outcome
 
+MAX_LOSSES = 20  # of the machine under a run, in a row, without a newer checkpoint
 MAX_CRASHES = 2  # in a row, without a newer checkpoint; then the run has failed
 PAUSE_SECONDS = 30.0  # before a run that lacked disk or memory is retried
 SHOW_SECONDS = 60.0  # until files written by a node are visible here
@@ -124,16 +125,24 @@ def _settle(entry: Entry, outcome: Outcome, reason: str) -> str:
         entry.status = "failed"
         entry.reason = _why(entry, reason)
         return f"failed: {entry.reason}"
-    entry.crashes = entry.crashes + 1 if saved <= entry.saved_step else 1
+    if saved > entry.saved_step:
+        entry.crashes = entry.losses = 0
     entry.saved_step = saved
-    if entry.crashes > MAX_CRASHES:
+    if outcome == "lost":  # not the run's fault
+        entry.losses += 1
+    else:
+        entry.crashes += 1
+    if entry.crashes > MAX_CRASHES or entry.losses > MAX_LOSSES:
         entry.status = "failed"
-        entry.reason = f"crashed {entry.crashes} times at step {saved:,}: {_why(entry, reason)}"
+        times = entry.crashes + entry.losses
+        entry.reason = f"crashed {times} times at step {saved:,}: {_why(entry, reason)}"
         return f"failed: {entry.reason}"
     entry.status, entry.step = "waiting", saved
     if outcome == "again":
         entry.not_before = time.monotonic() + PAUSE_SECONDS
         return f"paused: {_why(entry, reason)}"
+    if outcome == "lost":
+        return f"lost its node ({reason}): continuing from step {saved:,}"
     return f"crashed ({reason}): continuing from step {saved:,}"
 
 

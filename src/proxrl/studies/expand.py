@@ -56,6 +56,7 @@ def expand(
     for variant in study.variants:
         if variant.games and not set(variant.games) & set(scale.games):
             raise UserError(f"{where}: none of {variant.name}'s games: {', '.join(variant.games)}")
+    _require_distinct(scale.games)
     return [
         _job(study, scale, variants[name], game, seed, folder)
         for seed in _chosen(seeds, scale.seeds, f"seed of {where}")
@@ -88,6 +89,18 @@ def _chosen(wanted: Sequence[T], there: tuple[T, ...], what: str) -> Sequence[T]
     return [one for one in there if one in wanted] if wanted else there
 
 
+def _require_distinct(games: Sequence[str]) -> None:
+    """Raise a `UserError` if two games have the same folder."""
+    first: dict[str, str] = {}
+    for game in games:
+        other = first.setdefault(_tame(game), game)
+        if other != game:
+            raise UserError(f"{other} and {game} have the same folder name {_tame(game)}: keep one")
+
+
+def _tame(game: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", game)
+
+
 def _name(variant: str, game: str, seed: int) -> str:
-    tame = re.sub(r"[^A-Za-z0-9.-]+", "-", game)
-    return f"{variant}/{tame}/seed{seed}"
+    return f"{variant}/{_tame(game)}/seed{seed}"

@@ -13,7 +13,7 @@ from proxrl.files import plain
 from proxrl.runs.folder import RunFolder
 
 FINISHED, FAILED, MISTAKE, CRASHED, AGAIN, STOPPED = 0, 1, 2, 70, 75, 143  # see worker.py
-Outcome = Literal["finished", "stopped", "failed", "again", "crashed"]
+Outcome = Literal["finished", "stopped", "failed", "again", "crashed", "lost"]
 OUTCOMES: dict[int, Outcome] = {
     FINISHED: "finished",
     FAILED: "failed",

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from proxrl.config import RunConfig, differences, validated
+from proxrl.envs.checks import staying
 from proxrl.errors import EnvironmentFault, RunFailed, UserError
 from proxrl.plugins import named_code, require_trust, trust_option
 from proxrl.runs.checkpoint import (
@@ -67,6 +68,7 @@ class RunExists(UserError):
         super().__init__(f"{self.what}: pass {', or '.join(ways)}")
 
 
+@staying()  # an environment may change the working directory
 def train(
     config: RunConfig,
     folder: str | os.PathLike[str],
@@ -97,6 +99,7 @@ def train(
     else:
         place.require_new()
     display = chosen(display)
+    place = RunFolder(os.path.abspath(folder))
     setup = _set_up(config)
     _check_resources(config, setup, place, display)
     if not isinstance(display, Quiet) and (line := describe(config)):
@@ -116,6 +119,7 @@ def train(
             raise
 
 
+@staying()
 def resume(
     folder: str | os.PathLike[str],
     changed: RunConfig | dict[str, Any] | None = None,
@@ -148,6 +152,7 @@ def resume(
         from proxrl.training.agent import Agent
 
         return Agent.load(place.path, trust=trust)
+    place = RunFolder(os.path.abspath(folder))
     with place.locked():
         setup = _set_up(config)
         _check_resources(config, setup, place, display)
