@@ -133,6 +133,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rules = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
     rule = next(block for kind, block in BLOCK.findall(rules) if kind == "python")
     (folder / "fading.py").write_text(rule, encoding="utf-8")
+    for page, name in (("environment", "corridor"), ("network", "wide")):
+        text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
+        code = next(block for kind, block in BLOCK.findall(text) if kind == "python")
+        (folder / f"{name}.py").write_text(code, encoding="utf-8")
     return folder
 
 
@@ -220,7 +224,17 @@ def test_every_study_that_comes_along_is_a_study() -> None:
 # ------------------------------------------------------------------------------- Python examples
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/planning.md", "docs/drop-in.md"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "README.md",
+        "docs/index.md",
+        "docs/planning.md",
+        "docs/drop-in.md",
+        "docs/how-to/environment.md",
+        "docs/how-to/network.md",
+    ],
+)
 def test_python_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page one after the other, in one namespace; training is shortened."""
     pytest.importorskip("stable_baselines3")
