@@ -5,20 +5,21 @@
   class IFrameWorker extends EventTarget {
     constructor(url) {
       super();
+      const base = new URL(url, document.baseURI).href;
       const frame = document.createElement("iframe");
       frame.hidden = true;
       document.body.append(frame);
       const inside = frame.contentWindow;
       inside.importScripts = (...urls) => urls.reduce((before, one) => before.then(() => new Promise((done, failed) => {
         const script = inside.document.createElement("script");
-        script.src = new URL(one, url).href;
+        script.src = new URL(one, base).href;
         script.onload = done;
         script.onerror = failed;
         inside.document.body.append(script);
       })), Promise.resolve());
       inside.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
       this.inside = inside;
-      this.ready = inside.importScripts(String(url));
+      this.ready = inside.importScripts(base);
     }
     postMessage(data) {
       this.ready.then(() => this.inside.dispatchEvent(new MessageEvent("message", { data })));
