@@ -1,5 +1,8 @@
-# proxrl: all commands for users and developers. Requires only Python 3.11 and make.
-PYTHON ?= python3.11
+# proxrl: all commands for users and developers. Requires only Python 3.11, 3.12 or 3.13 and make.
+# PYTHON: the newest of them that runs and can create a virtual environment; or set it yourself.
+SUPPORTED := import ensurepip, sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))
+PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
+	$$name -c '$(SUPPORTED)' 2>/dev/null && echo $$name && break; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -13,9 +16,15 @@ help:  ## list the commands
 install: $(VENV)/.installed  ## create a virtual environment with pinned dependencies
 
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@echo "installing proxrl into $(VENV) (a few minutes the first time)"
-	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --constraint constraints.txt --editable '.[minatar,ray,sb3,tianshou,tune,docs,dev]'
+	@python="$(PYTHON)"; \
+	if [ -z "$$python" ]; then \
+		echo "proxrl needs Python 3.11, 3.12 or 3.13 with venv (on Debian also the package" \
+			"python3-venv); if it is not on the PATH: make install PYTHON=/path/to/python" >&2; \
+		exit 1; \
+	fi; \
+	echo "installing proxrl into $(VENV) with $$python (a few minutes the first time)"; \
+	$$python -m venv $(VENV)
+	@$(PIP) install --constraint constraints.txt --editable '.[all,minatar,ray,sb3,tianshou,tune,docs,dev]'
 	@touch $@
 
 demo: install  ## train DQN and DQN Pro side by side on MinAtar, make a report: about five minutes

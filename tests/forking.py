@@ -135,6 +135,7 @@ def serve(requests: socket.socket) -> None:
     threads = os.listdir("/proc/self/task")
     assert len(threads) == 1, f"a fork would lose {len(threads) - 1} threads"
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _path[:] = sys.path[1:]
     gc.freeze()  # keeps memory pages shared
     while True:
         request, files, _, _ = socket.recv_fds(requests, LARGEST_REQUEST, 4)
@@ -167,6 +168,7 @@ def _keep(request: dict[str, Any], report: int, stdin: int, stdout: int, stderr:
 
 
 _Popen = subprocess.Popen
+_path: list[str] = []  # sys.path without the working directory
 
 
 class Forked(_Popen):  # type: ignore[type-arg]
@@ -178,12 +180,14 @@ class Forked(_Popen):  # type: ignore[type-arg]
 
     def __init__(self, args: Sequence[str], *, env: Any = None, **words: Any) -> None:
         alone = len(os.listdir("/proc/self/task")) == 1
-        if alone and list(args[:2]) == [sys.executable, "-m"]:
-            words["preexec_fn"] = functools.partial(_become, list(args), env)
+        is_safe = list(args[1:2]) == ["-P"]  # does not search its working directory for modules
+        command = [args[0], *args[2:]] if is_safe else list(args)
+        if alone and command[:2] == [sys.executable, "-m"]:
+            words["preexec_fn"] = functools.partial(_become, command, env, is_safe)
         super().__init__(args, env=env, **words)
 
 
-def _become(args: list[str], env: dict[str, str] | None) -> NoReturn:
+def _become(args: list[str], env: dict[str, str] | None, is_safe: bool) -> NoReturn:
     """Act as a new interpreter started as `args`; Popen has set files, folder and session."""
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))  # Popen waits until its own is closed
     code = 1
@@ -197,7 +201,7 @@ def _become(args: list[str], env: dict[str, str] | None) -> NoReturn:
         subprocess.Popen = Forked  # type: ignore[misc]
         module = args[2]
         sys.argv = ["-m", *args[3:]]
-        sys.path[0] = os.getcwd()
+        sys.path[:] = [*([] if is_safe else [os.getcwd()]), *_path]
         importlib.invalidate_caches()
         if not hasattr(sys.modules.get(module), "__path__"):
             sys.modules.pop(module, None)  # it runs as __main__, and has not been imported

@@ -25,7 +25,7 @@ MISTAKES = [
     (["train", "dqn", "--env", "breakout"], "ALE/Breakout-v5 or MinAtar/Breakout"),
     (["train", "dqn", "--env", "BreakoutNoFrameskip-v4"], "ALE/Breakout-v5 or MinAtar/Breakout"),
     (["train", "dqn", "--env", "Cartpole"], "did you mean CartPole-v"),
-    (["train", "dqn", "--env", ""], "cannot make"),
+    (["train", "dqn", "--env", ""], "empty value after --env"),
     (["train", "dqn", "--env", "Pendulum-v1"], "discrete actions"),
     (["train", "dqn", "--env", "nowhere:Thing-v0"], "cannot import nowhere"),
     ([*CARTPOLE, "--proximl.c", "1"], "did you mean --proximal.c?"),
@@ -155,11 +155,26 @@ def tiny(spec, actions, hidden):
         cwd=tmp_path,
     )
     assert again.returncode == 2
-    assert "proxrl resume run" in again.stderr
-    longer = forking.run("proxrl", "resume", "run", "--steps", "3_00", cwd=tmp_path)
+    assert (
+        "run has a run at step 200 of 200 with steps 200, not 500000, network.kind" in again.stderr
+    )
+    assert "and 1 more: start again with --if-exists overwrite, or choose" in again.stderr
+    assert "proxrl resume" not in again.stderr, "that would continue other settings"
+    more = settings.replace("--steps 200", "--steps 300")
+    again = forking.run(
+        "proxrl",
+        *("train", "dqn-pro", "--env", "my_lab:LabPole-v0", *more.split()),
+        cwd=tmp_path,
+    )
+    assert again.returncode == 2
+    assert (
+        "with steps 200, not 300: continue it with `proxrl resume run --steps 300`" in again.stderr
+    )
+    longer = forking.run("proxrl", "resume", "run", "--steps", "3_00", "--trust", cwd=tmp_path)
     assert longer.returncode == 0, longer.stderr
     assert "step 300 (100%)" in longer.stderr
-    other = forking.run("proxrl", "resume", "run", "--seed", "5", "--proximal.c", "3", cwd=tmp_path)
+    changes = ("--trust", "--seed", "5", "--proximal.c", "3")
+    other = forking.run("proxrl", "resume", "run", *changes, cwd=tmp_path)
     assert other.returncode == 2
     assert "seed, proximal.c cannot change" in other.stderr
 

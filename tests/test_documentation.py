@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from proxrl import cli, presets
+from proxrl.commands import train as train_command
 from proxrl.studies.definition import BUILT_IN, load
 from proxrl.studies.expand import expand, scale_of
 from tests.report.synthetic import write_run
@@ -163,6 +164,8 @@ def test_a_printed_command_is_one_that_there_is(
     words = shlex.split(line, comments=True)
     if words[0].startswith("OMP_NUM_THREADS="):
         del words[0]
+    if ">" in words:  # the shell's
+        words = words[: words.index(">")]
     assert "..." not in words, "cannot be run as printed"
     if words[0] == "make":
         assert set(words[1:]) <= TARGETS
@@ -173,7 +176,15 @@ def test_a_printed_command_is_one_that_there_is(
 
 
 def check_proxrl(arguments: list[str]) -> None:
-    if arguments in (["train"], ["resume"], ["eval"], ["play"], ["report"], ["tune"]):
+    if arguments in (
+        ["train"],
+        ["resume"],
+        ["eval"],
+        ["play"],
+        ["report"],
+        ["tune"],
+        ["completion"],
+    ):
         return  # an existing command
     if any(word.startswith("[") for word in arguments):
         return  # a usage line, with brackets around optional parts
@@ -195,7 +206,7 @@ def check_proxrl(arguments: list[str]) -> None:
 def test_bare_and_explicit_switches_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting's switch needs no value; a command's flag takes none."""
     seen = []
-    monkeypatch.setattr(cli, "validated", lambda config: seen.append(config) or config)
+    monkeypatch.setattr(train_command, "validated", lambda config: seen.append(config) or config)
     line = ["train", "dqn", "--env", "CartPole-v1"]
     for words in (
         ["--network.dueling"],
@@ -209,7 +220,17 @@ def test_bare_and_explicit_switches_are_the_same(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_help_of_every_command_names_its_options(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("demo", "eval", "play", "runs", "report", "presets", "plan", "study"):
+    for command in (
+        "completion",
+        "demo",
+        "eval",
+        "play",
+        "runs",
+        "report",
+        "presets",
+        "plan",
+        "study",
+    ):
         with pytest.raises(SystemExit) as left:
             cli.parse([command, "--help"])
         assert left.value.code == 0

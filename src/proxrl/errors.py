@@ -8,6 +8,10 @@ class UserError(ValueError):
     """Invalid input; the command line prints the message and exits with 2."""
 
 
+class EnvironmentFault(UserError):
+    """An environment that returned something invalid, or raised an exception (the cause)."""
+
+
 class RunFailed(RuntimeError):
     """A run that stopped (disk full, loss diverged); its last checkpoint is intact."""
 

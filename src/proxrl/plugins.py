@@ -1,15 +1,76 @@
-"""Import user-defined components given as `module:name`."""
+"""User-defined components given as `module:name`: importing them, and consent to it.
 
+The current folder is searched last, and only while a component is imported: a `torch.py` there is
+never imported in place of the installed package. A run folder may come from someone else; what its
+config names is imported only with consent (docs/security.md).
+"""
+
+import contextlib
 import importlib
+import os
+import sys
+from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
+from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
+
+NAMES_CODE = ("env", "network.kind", "proximal.rule")  # settings that may name a module
 
 
 def imported(path: str, what: str) -> Any:
     """Import `module:name`; `what` names the component in the error message."""
     module, _, name = path.partition(":")
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:  # ValueError: empty module name
         raise UserError(f"cannot import {what} {path}: {error}") from None
+
+
+def import_module(name: str) -> ModuleType:
+    """Import an installed module or one in the current folder."""
+    with current_folder():
+        return importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def current_folder() -> Iterator[None]:
+    """Search the current folder for modules, after everything else."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # deleted
+        here = ""
+    if not here or here in sys.path:
+        yield
+        return
+    sys.path.append(here)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):  # the imported module has removed it
+            sys.path.remove(here)
+
+
+# ----------------------------------------------------------------------------------------- consent
+
+
+def named_code(config: RunConfig) -> dict[str, str]:
+    """Settings of a config that name a module to import, with their values. `python:NAME` names
+    none: it is an environment that this process has been given."""
+    named = {path: value for path, value in flatten(config).items() if path in NAMES_CODE}
+    return {k: v for k, v in named.items() if ":" in v and not v.startswith("python:")}
+
+
+def require_trust(config: RunConfig, folder: str | os.PathLike[str], trust: bool) -> None:
+    """Raise a `UserError` if a run folder names code to import and the user has not consented."""
+    named = "" if trust else ", ".join(map(" ".join, named_code(config).items()))
+    if named:
+        raise UserError(
+            f"{folder} asks to import {named}: pass --trust (trust=True in Python) to execute it"
+        )
+
+
+def trust_option(config: RunConfig) -> str:
+    """What to add to a command that opens a run with this config: " --trust", or nothing."""
+    return " --trust" if named_code(config) else ""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from proxrl.agents.chain import Chain, Recorded
 from proxrl.agents.networks import QNetwork, build_network
-from proxrl.agents.noisy import draw_noise, noisy_layers
+from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.agents.weights import Layout
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.types import ObservationSpec
@@ -39,14 +39,26 @@ def assert_same_as_autograd(network: QNetwork, states: Tensor) -> None:
     for each in (network, recorded):
         (vector,) = Layout(each).move_(each, with_gradient=True)
         vector.grad.fill_(torch.nan)  # every entry must be written, or zeroed first
-        outputs, backward = each.with_backward(states)
-        backward(torch.linspace(-1.0, 1.0, outputs.numel()).view_as(outputs))
+        with torch.inference_mode():
+            outputs, backward = each.with_backward(states)
+            backward(torch.linspace(-1.0, 1.0, outputs.numel()).view_as(outputs))
         gradients = [p.grad.clone() for p in each.parameters()]
         results.append((outputs, gradients))
     (mine, gradients), (its, expected) = results
     torch.testing.assert_close(mine, its)
     for one, other in zip(gradients, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+    assert_same_for_one_state(network, states)
+
+
+def assert_same_for_one_state(network: QNetwork, states: Tensor) -> None:
+    """The function for acting, also after the weights changed, with noise and without."""
+    values = network.of_state()
+    for change in (lambda: None, lambda: next(network.parameters()).data.mul_(2.0)):
+        change()
+        for state, expected in zip(states, network(states).detach(), strict=True):
+            torch.testing.assert_close(torch.from_numpy(values(state.numpy())), expected)
+        silence(noisy_layers(network))
 
 
 @settings(max_examples=25, deadline=None)
@@ -96,8 +108,9 @@ def test_it_is_bit_identical_to_itself() -> None:
     (vector,) = Layout(network).move_(network, with_gradient=True)
     found = []
     for _ in range(2):
-        outputs, backward = network.with_backward(states_of(spec, 8, 3))
-        backward(torch.ones_like(outputs))
+        with torch.inference_mode():
+            outputs, backward = network.with_backward(states_of(spec, 8, 3))
+            backward(torch.ones_like(outputs))
         found.append(vector.grad.clone())
     assert torch.equal(*found)
 
@@ -113,12 +126,21 @@ def test_a_small_convolution_equals_torchs() -> None:
     torch.testing.assert_close(network(states), expected)
 
 
+@pytest.mark.parametrize(("kind", "in_numpy"), [("minatar", True), ("nature-same", False)])
+def test_small_networks_act_in_numpy(kind: str, in_numpy: bool) -> None:
+    spec = ObservationSpec((10, 10, 4), "uint8", 1, high=1.0)
+    network = build_network(spec, 3, NetworkConfig(kind, (16,)), seed=0)
+    assert (network._function.of_state() is not None) == in_numpy
+
+
 def test_a_custom_network_is_recorded_by_autograd() -> None:
     own = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2))
     network = QNetwork(own, 2, HEADS["expected"], dueling=False)
     assert isinstance(network._function, Recorded)
     Layout(network).move_(network, with_gradient=True)
     for _ in range(2):  # gradients do not accumulate over updates
-        outputs, backward = network.with_backward(torch.ones(3, 1, 4))
-        backward(torch.ones_like(outputs))
+        states = torch.ones(3, 1, 4)
+        with torch.inference_mode():
+            outputs, backward = network.with_backward(states)
+            backward(torch.ones_like(outputs))
     assert torch.equal(own[1].weight.grad, torch.full((2, 4), 3.0))

@@ -1,6 +1,7 @@
 """Networks: sizes known from the papers, choice by observation, registration."""
 
 import math
+import random
 from typing import Any
 
 import numpy as np
@@ -295,8 +296,9 @@ def test_the_way_back_through_the_head_is_autograds(head: HeadConfig, dueling: b
     gradient = torch.linspace(-1.0, 2.0, outputs.numel()).view_as(outputs)
     expected = torch.autograd.grad(outputs, list(network.parameters()), gradient)
     Layout(network).move_(network, with_gradient=True)
-    _, backward = network.with_backward(states)
-    backward(gradient)
+    with torch.inference_mode():
+        _, backward = network.with_backward(states)
+        backward(gradient)
     for parameter, its in zip(network.parameters(), expected, strict=True):
         torch.testing.assert_close(parameter.grad, its)
 
@@ -383,6 +385,64 @@ class WithMemory(nn.Linear):
 
 def with_memory(spec: ObservationSpec, actions: int, hidden: tuple[int, ...]) -> nn.Module:
     return WithMemory(spec.shape[0], actions)
+
+
+class Dishonest(nn.Linear):
+    """Not a function of weights and state, in a way that a state of zeros does not show."""
+
+    def __init__(self, inputs: int, outputs: int, how: str) -> None:
+        super().__init__(inputs, outputs)
+        self.how, self.calls = how, 0
+        self.seen: list[float] = []
+        self.own = np.random.default_rng(0)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        states = states.flatten(1)
+        if self.how == "numpy":
+            states = states * np.random.rand()  # noqa: NPY002
+        elif self.how == "random":
+            states = states * random.random()
+        elif self.how == "own":
+            states = states * self.own.random()
+        elif self.how == "counts":
+            self.calls += 1  # used later
+        elif self.how == "remembers":
+            self.seen.append(float(states.sum()))
+        elif self.how == "in-place":
+            states.mul_(0.5)
+        return super().forward(states)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("numpy", "draws random numbers"),
+        ("random", "draws random numbers"),
+        ("own", "returned two values for one state"),
+        ("counts", r"changes its calls in forward\(\)"),
+        ("remembers", r"changes its seen in forward\(\)"),
+        ("in-place", r"changes its input in forward\(\)"),
+    ],
+)
+def test_a_network_that_is_no_function_is_refused(how: str, message: str) -> None:
+    register_network("dishonest", lambda spec, outputs, hidden: Dishonest(4, outputs, how))
+    with pytest.raises(UserError, match=message):
+        build_network(VECTOR, 2, NetworkConfig("dishonest"), seed=0)
+
+
+def test_a_network_that_looks_up_its_states_is_accepted() -> None:
+    """The states of the check are within the range of the observations."""
+
+    def lookup(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
+        class Lookup(nn.Embedding):
+            def forward(self, states: torch.Tensor) -> torch.Tensor:
+                return super().forward(states.flatten(1).long()).sum(1)
+
+        return Lookup(4, outputs)
+
+    register_network("lookup", lookup)
+    for spec in (VECTOR, ObservationSpec((5,), "uint8", 1, high=3.0)):
+        build_network(spec, 2, NetworkConfig("lookup"), seed=0)
 
 
 def test_a_custom_network_by_name_or_by_module() -> None:

@@ -14,6 +14,7 @@ from proxrl.replay.log import ring_sizes
 from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split
 from proxrl.runs.folder import RunFolder
 from proxrl.training import returns
+from proxrl.training.progress import Display
 from proxrl.types import Array, ObservationSpec
 from tests import forking
 
@@ -36,17 +37,12 @@ def begin(name: str, folder: Path, *fault: str) -> "subprocess.Popen[str]":
     )
 
 
-class Listener:
+class Listener(Display):
     """A display that records its messages."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
 
-    def __enter__(self) -> "Listener":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-    def update(self, run: object) -> None: ...
     def say(self, line: str) -> None:
         self.said.append(line)
 

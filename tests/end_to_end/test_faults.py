@@ -207,11 +207,14 @@ def test_another_machine_is_named_when_resuming(
     assert line == "CPU model changed since the checkpoint; results may not be bit-identical"
 
 
-def test_a_run_killed_before_it_could_tidy_is_tidied_by_the_next_resume(tmp_path: Path) -> None:
-    config = SCENARIOS["cartpole"].override({"steps": 300})
-    train(config, tmp_path / "run")
+def test_a_run_killed_before_it_could_tidy_is_tidied_by_the_next_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = SCENARIOS["cartpole"].override({"steps": 300, "checkpoint.keep_replay": False})
+    with monkeypatch.context() as killed:
+        killed.setattr(RunFolder, "tidy", lambda *_: None)
+        train(config, tmp_path / "run")
     place = RunFolder(tmp_path / "run")
-    place.write_config(config.override({"checkpoint.keep_replay": False}))
     assert place.replay.exists()
     resume(tmp_path / "run")
     assert not place.replay.exists()

@@ -9,6 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from proxrl import presets
+from proxrl.errors import EnvironmentFault
 from proxrl.runs.folder import RunFolder
 from proxrl.training.run import resume, train
 from tests.end_to_end.runs import Listener, newest
@@ -188,6 +189,10 @@ class Crash(gymnasium.Env[Any, Any]):
 
 def test_an_unforeseen_fault_is_shown_as_a_failure(tmp_path: Path) -> None:
     gymnasium.register("Crash-v0", Crash)
-    with pytest.raises(KeyError, match="of the environment's own"):
+    message = (
+        r"Crash-v0: step\(\) raised KeyError: .*own. \(.*, line \d+\), at step 1 of episode 11"
+    )
+    with pytest.raises(EnvironmentFault, match=message) as caught:
         train(presets.make("dqn", "Crash-v0", {**SMALL, "steps": 400}), tmp_path / "run")
+    assert isinstance(caught.value.__cause__, KeyError)
     assert "KeyError" in RunFolder(tmp_path / "run").failure.read_text()

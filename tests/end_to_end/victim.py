@@ -116,10 +116,10 @@ def arm(fault: list[str]) -> None:
     if kind == "write":
         opened = 0
 
-        def dying_open(path: Any, mode: str) -> Any:
+        def dying_open(path: Any, mode: str, **words: Any) -> Any:
             nonlocal opened
             opened += 1
-            file = builtins.open(path, mode)  # noqa: SIM115
+            file = builtins.open(path, mode, **words)  # noqa: SIM115
             return DyingFile(file) if opened == number else file
 
         checkpoint.open = dying_open  # type: ignore[attr-defined]

@@ -50,7 +50,7 @@ def test_the_pages_rule_fades_logs_and_is_bit_identical_after_a_resume(tmp_path:
     run = config(f"half_life={HALF_LIFE}")
     train(run, tmp_path / "whole")
     train(run.override({"steps": 150}), tmp_path / "resumed")
-    resume(tmp_path / "resumed", {"steps": 300})
+    resume(tmp_path / "resumed", {"steps": 300}, trust=True)
     whole, resumed = (newest(tmp_path / name) for name in ("whole", "resumed"))
     assert whole[0].keys() == resumed[0].keys()
     assert all((whole[0][name] == resumed[0][name]).all() for name in whole[0])

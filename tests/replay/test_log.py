@@ -1,8 +1,11 @@
 """The log against a naive oracle that stores full states."""
 
+import errno
+import os
 from collections import deque
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +15,7 @@ from hypothesis import strategies as st
 
 from proxrl.errors import UserError
 from proxrl.replay import Gather, ReplayLog, UniformReplay, log_nbytes
-from proxrl.replay.log import FRAMES, STEPS, is_whole, ring_sizes
+from proxrl.replay.log import FRAMES, NEW, STEPS, problem_of, ring_sizes
 from proxrl.types import Array, Batch, End, ObservationSpec
 
 FRAME = (2, 3)
@@ -335,26 +338,36 @@ def test_ring_sizes_by_hand(
     assert ring_sizes(observations, capacity, checkpoint_steps) == sizes
 
 
-def test_its_bytes_are_known_beforehand_and_its_files_are_whole_or_not(tmp_path: Path) -> None:
+def test_its_bytes_are_known_beforehand_and_files_of_another_size_are_named(
+    tmp_path: Path,
+) -> None:
     folder, rings = tmp_path / "run" / "replay", (spec(), 20, 5)
-    assert not is_whole(folder, *rings)
+
+    def problem(*of: Any) -> str:
+        return problem_of(folder, *of, NEW, None)
+
+    assert problem(*rings) == f"{folder / FRAMES} is missing"
     ReplayLog(folder, *rings).close()
     sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
     frames, steps = ring_sizes(*rings)[1:]
     assert sizes == {FRAMES: (frames + 1) * 6, STEPS: steps * 16}  # one more frame, of zeros
     assert log_nbytes(*rings) == sum(sizes.values())
-    assert is_whole(folder, *rings)
-    assert not is_whole(folder, spec(), 21, 5)
+    assert not problem(*rings)
+    assert "bytes instead of" in problem(spec(), 21, 5)
     for name in (FRAMES, STEPS):
         whole = (folder / name).read_bytes()
         (folder / name).write_bytes(whole[:-1])
-        assert not is_whole(folder, *rings)
+        assert problem(*rings) == (
+            f"{folder / name} has {len(whole) - 1} bytes instead of {len(whole)}"
+        )
         (folder / name).unlink()
-        assert not is_whole(folder, *rings)
         with pytest.raises(UserError, match="is missing"):
             ReplayLog(folder, *rings, reopen=True)
+        (folder / name).mkdir()
+        assert problem(*rings) == f"{folder / name} is a folder"
+        (folder / name).rmdir()
         (folder / name).write_bytes(whole)
-    assert is_whole(folder, *rings)
+    assert not problem(*rings)
 
 
 def test_the_newest_frames_and_steps_counted_back_also_where_the_rings_wrap(
@@ -388,3 +401,37 @@ def test_episodes_longer_than_an_age_can_count(tmp_path: Path) -> None:
     for mine, theirs in zip(got, expected, strict=True):
         np.testing.assert_array_equal(mine[0], theirs[0])
         np.testing.assert_array_equal(mine[4], theirs[4])
+
+
+@pytest.mark.parametrize("missing", [True, False], ids=["no such function", "not supported"])
+def test_without_posix_fallocate_the_files_are_written_in_full(
+    missing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS, or on a file system that cannot reserve space."""
+
+    def refuse(*_: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    if missing:
+        monkeypatch.delattr(os, "posix_fallocate")
+    else:
+        monkeypatch.setattr(os, "posix_fallocate", refuse)
+    monkeypatch.setattr("proxrl.replay.log.ZEROS", 1000)
+    log = ReplayLog(tmp_path, spec(), 2000, 100)
+    log.close()
+    assert not problem_of(tmp_path, spec(), 2000, 100, NEW, None)
+    for name in (FRAMES, STEPS):
+        file = (tmp_path / name).stat()
+        assert file.st_blocks * 512 >= file.st_size, "reserved, not sparse"
+    assert not np.fromfile(tmp_path / FRAMES, np.uint8).any()
+
+
+def test_a_full_disk_is_an_error_when_space_is_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match="full"):
+        ReplayLog(tmp_path, spec(), 2000, 100)

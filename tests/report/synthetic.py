@@ -6,6 +6,7 @@ The curves are plausible in shape (saturating, with noise) but mean nothing.
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from proxrl import presets
 from proxrl.config import RunConfig, to_json
 from proxrl.report.scores import PAPER, paper_games
+from proxrl.runs.checkpoint import checkpoint_path, write
 from proxrl.training.evaluate import protocol
 
 
@@ -37,6 +39,20 @@ def write_run(
             file.write(json.dumps(_line(step, scores, sync_distance, stamp)) + "\n")
     (folder / ".lock").touch()
     return folder
+
+
+def write_checkpoint(folder: Path, config: RunConfig, step: int) -> Path:
+    """A checkpoint without weights that agrees with the other files of the folder."""
+    lines = {
+        part: path.read_bytes() if (path := folder / f"{part}.jsonl").exists() else b""
+        for part in ("metrics", "episodes")
+    }
+    logger = {part: len(content) for part, content in lines.items()}
+    digests = {f"{part}_sha256": sha256(content).hexdigest() for part, content in lines.items()}
+    path = checkpoint_path(folder / "checkpoints", step)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, {"step": step, "config": to_json(config), "logger": {**logger, **digests}})
+    return path
 
 
 def _line(step: int, scores: list[float], distance: float, stamp: dict[str, Any]) -> dict[str, Any]:

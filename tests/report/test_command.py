@@ -274,7 +274,9 @@ def test_a_corrupt_run_is_a_warning(runs: Path, tmp_path: Path, capsys) -> None:
         (lambda root: cartpole(root), ["--baselines", "dopamine"], "only for Atari"),
         (lambda root: cartpole(root), ["--steps", "10"], "no run has an evaluation by then"),
         (lambda root: cartpole(root), ["--out", "/dev/null/x"], "cannot write to /dev/null/x"),
-        (lambda root: cartpole(root, 2), [], "evaluation.episodes (1 in a, 2 in b)"),
+        (lambda root: cartpole(root), ["--env", "Pong"], "no run matches --env Pong: there are"),
+        (lambda root: cartpole(root), ["--agent", "ppo", "--env", "C*"], "--env C* --agent ppo"),
+        (lambda root: cartpole(root), ["--layout", "{seed}"], "invalid --layout {seed}: write"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -289,6 +291,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert err.startswith("proxrl: ")
     assert message in err
     assert "\n" not in err
+    assert not (root / "report").exists()  # a refusal leaves nothing behind
 
 
 def cartpole(root: Path, episodes: int = 1) -> None:

@@ -143,8 +143,8 @@ def test_format_1_is_translated(tmp_path: Path) -> None:
 
 
 def test_a_format_of_the_future_is_named(tmp_path: Path) -> None:
-    written_as(tmp_path / "1.safetensors", "3", {}, {})
-    with pytest.raises(UserError, match="has format 3, this version of proxrl reads 1 and 2"):
+    written_as(tmp_path / "1.safetensors", "4", {}, {})
+    with pytest.raises(UserError, match="has format 4, this version of proxrl reads 1, 2 and 3"):
         read(tmp_path / "1.safetensors")
 
 

@@ -10,7 +10,7 @@ import pytest
 from proxrl.errors import UserError
 from proxrl.runs.folder import Progress, RunFolder, Superseded, copy_finished
 from proxrl.runs.record import read_run
-from tests.report.synthetic import preset, write_run
+from tests.report.synthetic import preset, write_checkpoint, write_run
 
 
 def test_whoever_takes_over_waits_for_the_lock(tmp_path: Path) -> None:
@@ -49,12 +49,17 @@ def test_a_run_killed_after_its_last_checkpoint_is_not_complete_until_it_is_tidy
 ) -> None:
     config, place = preset("dqn", "CartPole-v1", steps=100), RunFolder(tmp_path / "run")
     assert not place.is_complete(config)
-    place.checkpoints.mkdir(parents=True)
-    (place.checkpoints / f"{100:012d}.safetensors").touch()
+    place.make()
+    place.write_config(config)
+    write_checkpoint(place.path, config, 100)
     assert place.is_complete(config)
     place.replay.mkdir()
     assert not place.is_complete(config)
     assert place.is_complete(config.override({"checkpoint.keep_replay": True}))
+    place.replay.rename(place.path / "replay.deleting")
+    assert not place.is_complete(config.override({"checkpoint.keep_replay": True}))
+    place.tidy(config)
+    assert place.is_complete(config)
 
 
 def test_progress_is_read_as_it_was_written_and_none_if_it_is_half_written(tmp_path: Path) -> None:
@@ -80,8 +85,7 @@ def test_the_end_of_a_log(tmp_path: Path) -> None:
 def test_a_finished_run_is_copied_as_a_whole(tmp_path: Path) -> None:
     config = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 50}, steps=100)
     source = write_run(tmp_path / "source", config, lambda step: [1.0, 3.0])
-    (source / "checkpoints").mkdir()
-    (source / "checkpoints" / f"{100:012d}.safetensors").write_bytes(b"weights")
+    write_checkpoint(source, config, 100)
     (source / "replay").mkdir()
     target = tmp_path / "target"
     (target / "left-over").mkdir(parents=True)

@@ -11,7 +11,7 @@ from proxrl.runs.record import read_run
 from proxrl.runs.status import status_of
 from proxrl.studies.board import SHOWN, Board
 from proxrl.studies.expand import Job
-from tests.report.synthetic import preset, write_run
+from tests.report.synthetic import preset, write_checkpoint, write_run
 
 CONFIG = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 1000}, steps=4000)
 
@@ -54,8 +54,7 @@ def test_the_list_says_what_the_report_says(
 def test_a_studys_board_knows_what_is_finished(tmp_path: Path) -> None:
     jobs = [Job("dqn", "CartPole-v1", seed, CONFIG, tmp_path / str(seed)) for seed in (0, 1)]
     place = write(jobs[0].folder, 4000)
-    place.checkpoints.mkdir()
-    (place.checkpoints / f"{4000:012d}.safetensors").touch()
+    write_checkpoint(place.path, CONFIG, 4000)
     board = Board(jobs)
     assert [entry.status for entry in board.entries.values()] == ["finished", "waiting"]
     assert board.entries[jobs[0]].last_return == 40.0

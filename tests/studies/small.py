@@ -12,7 +12,12 @@ from proxrl.runs.folder import RunFolder
 from tests import forking
 
 STEPS = 3_000
-TEXT = f"""
+LONG_STEPS = 9_000  # long enough to remove a node after a run's first checkpoint
+
+
+def text(steps: int = STEPS) -> str:
+    """The study's definition."""
+    return f"""
 title = "two agents that balance a pole"
 
 [variants.dqn]
@@ -25,7 +30,7 @@ preset = "dqn-pro"
 env = "{{game}}"
 games = ["CartPole-v1"]
 seeds = [0, 1]
-steps = {STEPS}
+steps = {steps}
 threads = 1
 device = "cpu"
 network.hidden = [32]
@@ -40,25 +45,30 @@ checkpoint.period_steps = 200
 logging.tensorboard = false
 protocol.max_episode_steps = 80
 """
+
+
+TEXT = text()
 RUNS = [f"{agent}/CartPole-v1/seed{seed}" for seed in (0, 1) for agent in ("dqn", "dqn-pro")]
 
 
-def command(home: Path, *options: str, name: str = "poles") -> list[str]:
+def command(home: Path, *options: str, name: str = "poles", steps: int = STEPS) -> list[str]:
     """The command line of the study in `home`; writes its file if missing."""
     home.mkdir(parents=True, exist_ok=True)
     if not (home / f"{name}.toml").exists():
-        (home / f"{name}.toml").write_text(TEXT)
+        (home / f"{name}.toml").write_text(text(steps))
     return ["study", f"{name}.toml", "--scale", "tiny", *options]
 
 
-def begin(home: Path, *options: str) -> forking.Process:
+def begin(home: Path, *options: str, steps: int = STEPS) -> forking.Process:
     """Start the study; its processes are forked."""
-    return forking.start("proxrl", *command(home, *options), cwd=home, merge=True)
+    return forking.start("proxrl", *command(home, *options, steps=steps), cwd=home, merge=True)
 
 
-def run_study(home: Path, *options: str, name: str = "poles") -> "subprocess.CompletedProcess[str]":
+def run_study(
+    home: Path, *options: str, name: str = "poles", steps: int = STEPS
+) -> "subprocess.CompletedProcess[str]":
     """Run the study to its end; its processes are forked."""
-    return forking.run("proxrl", *command(home, *options, name=name), cwd=home)
+    return forking.run("proxrl", *command(home, *options, name=name, steps=steps), cwd=home)
 
 
 def execute(home: Path, *options: str) -> "subprocess.CompletedProcess[str]":
@@ -107,6 +117,7 @@ def assert_same_bits(one: Path, other: Path) -> None:
 
 
 def _final(folder: Path):  # type: ignore[no-untyped-def]
-    steps = checkpoint_steps(folder / "checkpoints")
-    assert steps == [STEPS], f"{folder}: a finished run keeps its last checkpoint alone"
-    return split(read(checkpoint_path(folder / "checkpoints", STEPS)))
+    steps = RunFolder(folder).config().steps
+    kept = checkpoint_steps(folder / "checkpoints")
+    assert kept == [steps], f"{folder}: a finished run keeps its last checkpoint alone"
+    return split(read(checkpoint_path(folder / "checkpoints", steps)))

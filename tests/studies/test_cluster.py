@@ -11,6 +11,7 @@ import pytest
 from proxrl.runs.folder import RunFolder
 from proxrl.studies.storage import StorageProbe, answered, check_storage, probing
 from tests.studies.small import (
+    LONG_STEPS,
     RUNS,
     assert_same_bits,
     begin,
@@ -75,19 +76,20 @@ def node_of(cluster: Any, folder: Path) -> Any:
 
 def is_at_work(folder: Path, cluster: Any, node: Any) -> bool:
     """Whether the run has a checkpoint and its process is on this node."""
-    if not RunFolder(folder).is_locked():
+    if step_of(folder) < 200 or not RunFolder(folder).is_locked():
         return False
     try:
         return node_of(cluster, folder) is node
-    except (psutil.NoSuchProcess, OSError):  # it has just ended, or has not entered itself yet
+    except psutil.NoSuchProcess:  # it has just ended
         return False
 
 
 def test_a_killed_worker_and_a_removed_node_cost_time_and_not_a_bit(
-    cluster: Any, tmp_path: Path, whole: Path
+    cluster: Any, tmp_path: Path, long_whole: Path
 ) -> None:
     folders = run_folders(tmp_path)
-    study = begin(tmp_path, "--executor", "ray", "--address", cluster.address)
+    words = ("--executor", "ray", "--address", cluster.address)
+    study = begin(tmp_path, *words, steps=LONG_STEPS)
     first, second = (folders[name] for name in RUNS[:2])
     wait_until(lambda: step_of(first) >= 200 and step_of(second) >= 200, study)
     ray_worker_of(first).send_signal(signal.SIGKILL)
@@ -106,7 +108,7 @@ def test_a_killed_worker_and_a_removed_node_cost_time_and_not_a_bit(
     assert said.count("crashed") >= 2
     assert "4/4" in said
     for name in RUNS:
-        assert_same_bits(run_folders(whole)[name], folders[name])
+        assert_same_bits(run_folders(long_whole)[name], folders[name])
         assert not RunFolder(folders[name]).is_locked()
 
 

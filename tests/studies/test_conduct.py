@@ -13,7 +13,10 @@ from proxrl.studies.definition import parse
 from proxrl.studies.expand import Job, expand
 from proxrl.studies.local import Local
 from proxrl.studies.process import AGAIN, MISTAKE, outcome_of
+from proxrl.training.loop import Trainer
+from proxrl.training.progress import Display
 from proxrl.training.run import train
+from tests.report.synthetic import write_checkpoint
 from tests.studies.small import STEPS, TEXT, step_of
 
 
@@ -40,19 +43,13 @@ def test_a_late_attempt_finds_the_newer_number_and_writes_nothing_more(tmp_path:
     (job,) = jobs_in(tmp_path, seeds=[0], only=["dqn"])
     place = RunFolder(job.folder)
 
-    class Watch:
-        def __enter__(self) -> "Watch":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
+    class Watch(Display):
         def say(self, line: str) -> None:
             pass
 
-        def update(self, run: object) -> None:
-            if run.step == 450:  # type: ignore[attr-defined]
-                run.checkpointer.wait()  # type: ignore[attr-defined]  # of step 400
+        def on_step(self, run: Trainer) -> None:
+            if run.step == 450:
+                run.checkpointer.wait()  # of step 400
                 place._enter_attempt()
 
     with pytest.raises(Superseded, match="has taken over"):
@@ -81,9 +78,10 @@ class Scripted:
 
     def ended(self) -> list[tuple[Job, str, str]]:
         end, saved = self.ends.pop(0)
-        checkpoints = RunFolder(self.job.folder).checkpoints
-        checkpoints.mkdir(parents=True, exist_ok=True)
-        (checkpoints / f"{saved:012d}.safetensors").touch()
+        place = RunFolder(self.job.folder)
+        place.make()
+        place.write_config(self.job.config)
+        write_checkpoint(place.path, self.job.config, saved)
         return [(self.job, end, "it fell over")]
 
     def stop(self) -> None:

@@ -24,8 +24,11 @@ def test_every_file_in_the_package_is_a_study_that_can_be_read() -> None:
     there = {path.name.removesuffix(".toml") for path in DATA.iterdir()}
     assert there - {"scales", "games"} == set(BUILT_IN)
     for name in BUILT_IN:
-        own = ["tune"] if name == "rules" else []  # seeds that no result may use
-        assert list(load(name).scales) == ["smoke", "session", "laptop", "paper", *own]
+        assert list(load(name).scales) == ["smoke", "session", "tune", "laptop", "paper"]
+        reported = {
+            s for scale in load(name).scales.values() if scale.name != "tune" for s in scale.seeds
+        }
+        assert not reported & set(load(name).scales["tune"].seeds)
 
 
 def test_a_grid_is_one_variant_for_each_point_with_its_values_in_the_name() -> None:
@@ -119,6 +122,8 @@ MISTAKES = [
     (SMALL + "target = 3", "unknown key target"),
     (SMALL + "network.hidden = [1, 'x']", "must be a list, each item an integer"),
     (SMALL + "grid.target.period = 5", "grid.target.period must be a list"),
+    (SMALL + "games = 'Breakout'", "variants.dqn: games must be a list of names"),
+    (SMALL + "games = [1]", "variants.dqn: games must be a list of names"),
     (SMALL + "[variants.'a/b']\npreset = 'dqn'", "is not a valid folder name"),
     ("title = 'x'\n[variants.a]\npreset = 'dqm'", "unknown preset dqm; did you mean dqn?"),
     ("title = 'x'\n[variants.a]\ngrid.x = [1]", "preset is missing"),

@@ -7,7 +7,7 @@ import pytest
 from proxrl import presets
 from proxrl.config import differences, flatten
 from proxrl.errors import UserError
-from proxrl.studies.definition import BUILT_IN, load
+from proxrl.studies.definition import BUILT_IN, load, parse
 from proxrl.studies.expand import Job, expand
 from proxrl.studies.scaling import carried_over
 from proxrl.suites.minatar import MINATAR
@@ -33,7 +33,8 @@ PAPER = {  # variants x games x 5 seeds
     "larger-c": (3, 8),
     "value-space": (5, 8),
     "control": (5, 4),
-    "rules": (10, 4),
+    "rules": (12, 4),
+    "rainbow-kappa": (6, 4),
 }
 
 
@@ -134,6 +135,10 @@ def test_the_study_of_rules_has_every_rule_and_kappa(scale: str) -> None:
     assert rules["dqn-scheduled"] == "scheduled"
     assert rules["dqn-pro-adaptive"] == "adaptive"
     assert rules["dqn-pro-adaptive-layers"] == "adaptive-layers"
+    for rule in ("accelerated", "metric"):
+        assert rules[f"dqn-pro-{rule}"] == rule
+        changed = differences(variants[f"dqn-pro-{rule}"], variants["dqn-pro-kappa-1"])
+        assert set(changed) == {"proximal.rule"}
     adaptive, dqn = variants["dqn-pro-adaptive"], variants["dqn"]
     assert set(differences(adaptive, dqn)) == {"agent", "proximal.rule"}
     updates = (adaptive.steps - adaptive.replay.warmup_steps) / 4
@@ -214,6 +219,37 @@ def test_selecting_runs_keeps_the_order_and_rejects_unknown_names() -> None:
     assert jobs[0].folder == Path("runs/dqn/Breakout/seed0")
     with pytest.raises(UserError, match="Pong is not a game of main at scale session"):
         jobs_of("main", "session", games=["Pong"])
+
+
+def test_a_variant_may_run_on_some_of_the_games_only() -> None:
+    jobs = jobs_of("dopamine-check", "session")
+    assert [job.name for job in jobs] == [
+        "dqn/KungFuMaster/seed0",
+        "dqn-pro/KungFuMaster/seed0",
+        "rainbow/Freeway/seed0",
+        "rainbow-pro/Freeway/seed0",
+    ]
+    assert [job.name for job in jobs_of("dopamine-check", "session", games=["Freeway"])] == [
+        "rainbow/Freeway/seed0",
+        "rainbow-pro/Freeway/seed0",
+    ]
+    text = "title = 'x'\n[variants.a]\npreset = 'dqn'\ngames = ['Asterix']"
+    study = parse("mine", text)
+    with pytest.raises(UserError, match="mine at scale smoke: none of a's games: Asterix"):
+        expand(study, study.scales["smoke"], Path("runs"))
+
+
+def test_the_check_has_dopamines_settings_and_the_papers_pull() -> None:
+    for job in jobs_of("dopamine-check", "session"):
+        config = job.config
+        assert (config.replay.batch_size, config.replay.capacity) == (32, 1_000_000)
+        assert (config.learner.learning_rate, config.learner.adam_epsilon) == (6.25e-5, 1.5e-4)
+        assert (config.target.period, config.learner.update_period_steps) == (8_000, 4)
+        assert (config.network.kind, config.protocol.sticky_actions) == ("nature-same", 0.25)
+        assert config.evaluation.training_period_steps == 250_000, "one iteration of Dopamine's"
+        kappa = config.learner.learning_rate / config.proximal.c * 2_000
+        expected = {"dqn": 0, "rainbow": 0, "dqn-pro": 1.0, "rainbow-pro": 2.5}[job.variant]
+        assert kappa == pytest.approx(expected)
 
 
 def test_the_smaller_scales_of_main() -> None:

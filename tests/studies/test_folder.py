@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from proxrl import __version__
+from proxrl.errors import UserError
 from proxrl.report.command import make_report
 from proxrl.report.runs import read_runs
 from proxrl.report.study import StudyResults, gather
+from proxrl.runs.folder import RunFolder
 from proxrl.runs.study_file import About, read_about
 from proxrl.studies.definition import load
 from proxrl.studies.expand import Job, expand
-from proxrl.studies.folder import export, opened
+from proxrl.studies.folder import export, opened, require_exportable
 from tests.report.synthetic import write_run
 
 GRID = ["rainbow", "rainbow-pro-c-0.0125", "rainbow-pro-c-0.025", "rainbow-pro-c-0.05"]
@@ -73,6 +75,43 @@ def test_a_report_on_what_was_exported_is_the_same_page(tmp_path: Path) -> None:
     assert pages[0] == pages[1]
     assert "<h1>c over a grid, for DQN Pro and Rainbow Pro</h1>" in pages[1]
     assert "Corresponds to Figure 2 of the paper" in pages[1]
+
+
+def test_an_export_never_overwrites_anything_but_an_export_of_the_same_study(
+    tmp_path: Path,
+) -> None:
+    study, other = load("tune-c"), load("main")
+    scale, ours, theirs = study.scales["smoke"], tmp_path / "ours", tmp_path / "theirs"
+    jobs = written(ours, "tune-c", GRID)
+    their_jobs = written(theirs, "main", ["dqn"])
+
+    def refused(out: Path, why: str) -> None:
+        before = {path: path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+        with pytest.raises(UserError, match=why):
+            require_exportable(out, study, scale, jobs, ours)
+        assert {path: path.read_bytes() for path in before} == before
+
+    refused(theirs, "it is the folder of a study")
+    refused(ours, "it is the folder of a study")
+    exported = tmp_path / "exported"
+    export(their_jobs, theirs, exported)
+    refused(exported, "belongs to the study main at scale smoke: choose another --export")
+
+    again = tmp_path / "again"
+    export(jobs, ours, again)
+    require_exportable(again, study, scale, jobs, ours)
+    run = again / jobs[0].folder.relative_to(ours)
+    (run / "checkpoints").mkdir()
+    refused(again, "checkpoints is not of an export")
+    (run / "checkpoints").rmdir()
+    RunFolder(run).write_config(jobs[0].config.override({"learner.discount": 0.5}))
+    refused(again, "is another run")
+
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "figure1.png").touch()
+    with pytest.raises(UserError, match="neither empty nor an export"):
+        require_exportable(notes, other, scale, [], ours)
 
 
 def test_a_folder_of_an_earlier_version_has_no_headline_until_it_is_opened(tmp_path: Path) -> None:

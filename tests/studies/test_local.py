@@ -226,7 +226,7 @@ def test_a_dry_run_names_every_run_and_those_that_would_be_copied(whole: Path) -
     done = run_study(whole, "--jobs", "16", "--dry-run", name="again")
     assert done.returncode == 0, done.stderr
     assert f"{RUNS[0]:<40} same as runs/" in done.stdout
-    assert "4 runs (4 to be copied from other studies): 2 variants x 1 game x" in done.stdout
+    assert "4 runs (4 to be copied from other studies): 2 variants, 1 game," in done.stdout
     assert "nothing left to run" in done.stdout
     assert not (whole / "runs" / "again-tiny").exists()
 

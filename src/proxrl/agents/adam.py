@@ -22,11 +22,12 @@ class Adam:
         self.mean = layout.zeros()  # running average of the gradient
         self.square = layout.zeros()  # and of its square
         self.steps = [torch.zeros((), device=layout.device) for _ in self.mean]
+        self._ones = [torch.ones_like(steps) for steps in self.steps]
 
     @torch.no_grad()
     def step(self, weights: list[Tensor], learning_rate: float) -> None:
         """w <- w - alpha mean / (sqrt(square) + epsilon), with bias-corrected moments."""
-        torch._foreach_add_(self.steps, 1.0)
+        torch._foreach_add_(self.steps, self._ones)
         torch._fused_adam_(
             weights,
             [gradient_of(weight) for weight in weights],

@@ -6,6 +6,9 @@
 Built-in bodies are a `Chain` of layers with their own backward pass (`agents/layers.py`): no graph
 is recorded, every gradient is written in place, and that of the input is never computed. Any other
 module is `Recorded` by autograd. The choice is made when the network is built.
+
+A chain of small layers is also a function of one state in NumPy (`of_state`), for acting: with one
+state, a call of PyTorch takes longer than its arithmetic.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +17,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from proxrl.types import Array
+
 Backward = Callable[[Tensor], None]
+ArrayFunction = Callable[[Array], Array]
 
 
 class Function(Protocol):
@@ -24,7 +30,14 @@ class Function(Protocol):
         """The outputs; differentiable by autograd."""
 
     def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
-        """The outputs, and a function that, given dh/d outputs, writes dh/dw to each `.grad`."""
+        """The outputs, and a function that, given dh/d outputs, writes dh/dw to each `.grad`.
+
+        To be used in inference mode, with states from outside of it.
+        """
+
+    def of_state(self) -> ArrayFunction | None:
+        """The function in NumPy, from one state to outputs [outputs], on the weights where they are
+        now; None if there is none."""
 
 
 class Layer(Protocol):
@@ -37,6 +50,9 @@ class Layer(Protocol):
     ) -> Tensor | None:
         """Given dh/d outputs (of any shape), write dh/dw to the `.grad` of the layer's weights;
         return dh/d inputs if `wanted`."""
+
+    def of_state(self) -> ArrayFunction | None:
+        """The layer in NumPy, on the values of one state; None if it is too large for that."""
 
 
 class Chain:
@@ -52,13 +68,11 @@ class Chain:
             values = layer.forward(values)
         return values
 
-    @torch.no_grad()
     def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
         values = [self._inputs(states)]
         for layer in self._layers:
             values.append(layer.forward(values[-1]))
 
-        @torch.no_grad()
         def backward(gradient: Tensor) -> None:
             following: Tensor | None = gradient
             for number in reversed(range(len(self._layers))):
@@ -68,6 +82,20 @@ class Chain:
                 )
 
         return values[-1], backward
+
+    def of_state(self) -> ArrayFunction | None:
+        layers = [layer.of_state() for layer in self._layers]
+        functions = [function for function in layers if function is not None]
+        if len(functions) < len(layers):
+            return None
+
+        def outputs(state: Array) -> Array:
+            values = state
+            for function in functions:
+                values = function(values)
+            return values
+
+        return outputs
 
 
 class Recorded:
@@ -81,12 +109,16 @@ class Recorded:
         return outputs
 
     def with_backward(self, states: Tensor) -> tuple[Tensor, Backward]:
-        with torch.enable_grad():
+        with torch.inference_mode(False), torch.enable_grad():
             outputs = self.forward(states)
 
+        @torch.inference_mode(False)
         def backward(gradient: Tensor) -> None:
             gradients = [p.grad for p in self._module.parameters() if p.grad is not None]
             torch._foreach_zero_(gradients)  # autograd accumulates in place
-            torch.autograd.backward(outputs, gradient)
+            torch.autograd.backward(outputs, gradient.clone())  # no inference tensor
 
         return outputs.detach(), backward
+
+    def of_state(self) -> ArrayFunction | None:
+        return None

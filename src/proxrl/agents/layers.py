@@ -7,14 +7,16 @@ the gradient passes. Images are [batch, height, width, channels], in this memory
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from proxrl.agents.chain import ArrayFunction
 from proxrl.agents.noisy import NoisyLinear
 from proxrl.agents.padding import SameConvolution
 from proxrl.agents.weights import gradient_of
-from proxrl.types import ObservationSpec
+from proxrl.types import Array, ObservationSpec
 
 
 class Dense:
@@ -37,6 +39,16 @@ class Dense:
             gradient = _relu_backward(gradient, outputs)
         _write_gradient(gradient, inputs.flatten(1), self._weight, self._bias)
         return gradient.mm(self._weight) if wanted else None
+
+    def of_state(self) -> ArrayFunction | None:
+        weight, bias, relu = _array(self._weight), _array(self._bias), self._relu
+
+        def outputs(inputs: Array) -> Array:
+            values: Array = weight @ inputs.ravel()
+            values += bias
+            return np.maximum(values, 0.0, out=values) if relu else values
+
+        return outputs
 
 
 class NoisyDense:
@@ -65,6 +77,21 @@ class NoisyDense:
         if not wanted:
             return None
         return gradient.mm(self._weight).addcmul_(to_noise.mm(self._weight_sigma), noise_in)
+
+    def of_state(self) -> ArrayFunction | None:
+        module, relu = self._module, self._relu
+        weight, bias = _array(self._weight), _array(self._bias)
+        weight_sigma, bias_sigma = _array(self._weight_sigma), _array(self._bias_sigma)
+        noise_in, noise_out = _array(module.noise_in), _array(module.noise_out)
+
+        def outputs(inputs: Array) -> Array:
+            inputs = inputs.ravel()
+            values: Array = weight @ inputs + bias
+            if not module.silent:
+                values += (weight_sigma @ (inputs * noise_in) + bias_sigma) * noise_out
+            return np.maximum(values, 0.0, out=values) if relu else values
+
+        return outputs
 
 
 class Convolution:
@@ -108,6 +135,9 @@ class Convolution:
             to_inputs = to_inputs[:, :, top : height - bottom, left : width - right]
         before: Tensor = to_inputs.permute(0, 2, 3, 1)
         return before
+
+    def of_state(self) -> ArrayFunction | None:
+        return None
 
 
 class SmallConvolution:
@@ -153,6 +183,21 @@ class SmallConvolution:
         torch.sum(gradient, dim=0, out=gradient_of(self._bias))
         return None
 
+    def of_state(self) -> ArrayFunction | None:
+        index, shape = self._index.cpu().numpy(), (-1, self._patch)
+        kernel = _array(self._weight.permute(0, 2, 3, 1).view(len(self._weight), -1)).T
+        bias, scale = _array(self._bias), np.float32(self._scale)
+
+        def outputs(state: Array) -> Array:
+            patches = state.ravel().take(index).astype(np.float32)
+            if scale != 1.0:
+                patches *= scale
+            values: Array = patches.reshape(shape) @ kernel
+            values += bias
+            return np.maximum(values, 0.0, out=values)
+
+        return outputs
+
 
 def to_images(states: Tensor, spec: ObservationSpec) -> Tensor:
     """States [batch, stack, height, width(, channels)] as images [batch, height, width, stack x
@@ -160,6 +205,13 @@ def to_images(states: Tensor, spec: ObservationSpec) -> Tensor:
     if len(spec.shape) == 2:
         return states.permute(0, 2, 3, 1)
     return states[:, 0] if spec.stack == 1 else states.permute(0, 2, 3, 1, 4).flatten(3)
+
+
+def _array(tensor: Tensor | None) -> Array:
+    """A view of the same memory."""
+    assert tensor is not None
+    array: Array = tensor.detach().numpy()
+    return array
 
 
 def _relu_backward(gradient: Tensor, outputs: Tensor) -> Tensor:

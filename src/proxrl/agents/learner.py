@@ -25,7 +25,7 @@ from proxrl.agents.noisy import draw_noise, noisy_layers, silent
 from proxrl.agents.weights import Layout
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed
-from proxrl.proximal.rules import make_rule
+from proxrl.proximal.rules import Rule, make_rule
 from proxrl.types import Batch, State
 
 PROBES_PER_SYNC = 10
@@ -48,12 +48,21 @@ class Distances(NamedTuple):
 class Update(NamedTuple):
     """Results of one update, as tensors, to avoid synchronizing with the device."""
 
-    loss: Tensor  # h(w) before the step; weighted if the batch has weights
-    mean_value: Tensor  # mean Q(s, a; w) of the batch
+    losses: Tensor  # [batch], before the step; weighted if the batch has weights
+    values: Tensor  # [batch]: Q(s, a; w)
     priorities: Tensor  # [batch]: |TD error| or cross-entropy of each transition
     distances: Distances | None  # measured a few times between two syncs
     sync_distance: Tensor | None  # ||theta_new - theta_old||, if the target was synced
     rule: Mapping[str, Tensor | float]  # the proximal rule's own metrics
+
+    @property
+    def loss(self) -> Tensor:
+        """h(w)."""
+        return self.losses.mean()
+
+    @property
+    def mean_value(self) -> Tensor:
+        return self.values.mean()
 
 
 class Learner:
@@ -76,6 +85,8 @@ class Learner:
         self._adam = Adam(layout, config.learner.adam_epsilon)
         self.rule = make_rule(config)
         self.rule.moments = self._adam
+        self.rule.loss = self.loss
+        self._has_penalty = type(self.rule).penalty is not Rule.penalty
         self.rule.generator = rule_generator or np.random.default_rng(config.seed)
         self._head = make_head(config.head, config.learner.loss).to(device)
         self._config = config
@@ -89,15 +100,17 @@ class Learner:
         """One pass of Algorithm 1's inner loop; a proximal rule may use a separate batch."""
         for layers in self._noisy:
             draw_noise(layers, self._noise)
-        targets = self._targets(batch)
-        outputs, backward = self.online.with_backward(batch.states)
-        found = self._head.loss(outputs, batch.actions, targets)
-        losses, gradients = found.losses, found.gradients / len(found.losses)
-        if batch.weights is not None:
-            losses = batch.weights * losses
-            gradients = gradients * batch.weights.view(-1, *[1] * (gradients.dim() - 1))
-        backward(at_action(gradients, batch.actions, outputs))  # dh/dw
-        self._add_penalty(proximal_batch or batch)
+        with torch.inference_mode():  # less overhead per operation than no_grad
+            targets = self._targets(batch)
+            outputs, backward = self.online.with_backward(batch.states)
+            found = self._head.loss(outputs, batch.actions, targets)
+            losses, gradients = found.losses, found.gradients
+            if batch.weights is not None:
+                losses = batch.weights * losses
+                gradients = gradients * batch.weights.view(-1, *[1] * (gradients.dim() - 1))
+            backward(at_action(gradients, batch.actions, outputs))  # dh/dw
+        if self._has_penalty:
+            self._add_penalty(proximal_batch or batch)
 
         distances = self._distances(batch, outputs)
         alpha = self.learning_rate
@@ -108,13 +121,21 @@ class Learner:
         sync_distance = self._sync_target()
 
         return Update(
-            losses.mean(),
-            found.values.mean(),
+            losses,
+            found.values,
             found.priorities,
             distances,
             sync_distance,
             self.rule.metrics(),
         )
+
+    @torch.no_grad()
+    def loss(self, batch: Batch) -> Tensor:
+        """h(w) of a batch, without noise; changes nothing."""
+        with self._without_noise():
+            targets, outputs = self._targets(batch), self.online.outputs(batch.states)
+        losses = self._head.loss(outputs, batch.actions, targets).losses
+        return losses.mean() if batch.weights is None else (batch.weights * losses).mean()
 
     def _targets(self, batch: Batch) -> Tensor:
         """r + gamma max_a' Q(s', a'; theta), or its distribution; with double DQN, w selects a'."""
@@ -122,7 +143,7 @@ class Learner:
         return self._head.targets(batch, self.target.outputs(batch.next_states), chooser)
 
     def _add_penalty(self, batch: Batch) -> None:
-        """Add the gradient of the proximal rule's loss term, if any."""
+        """Add the gradient of the proximal rule's loss term."""
         with torch.enable_grad(), self._without_noise():
             penalty = self.rule.penalty(self.online, self.target, batch)
             if penalty is not None:

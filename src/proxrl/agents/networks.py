@@ -11,20 +11,22 @@ way on the CPU. Initial weights are drawn from the seed of the run.
 import functools
 import itertools
 import math
+import random
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from proxrl.agents import layers
-from proxrl.agents.chain import Backward, Chain, Function, Layer, Recorded
+from proxrl.agents.chain import ArrayFunction, Backward, Chain, Function, Layer, Recorded
 from proxrl.agents.heads import make_head
 from proxrl.agents.noisy import NoisyLinear, make_noisy, noisy_layers
 from proxrl.agents.padding import SameConvolution
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.plugins import imported
-from proxrl.types import ObservationSpec
+from proxrl.types import Array, ObservationSpec
 
 NetworkFunction = Callable[[ObservationSpec, int, tuple[int, ...]], nn.Module]
 EXPECTED = HeadConfig()
@@ -66,6 +68,28 @@ class QNetwork(nn.Module):
             body_backward(gradient.flatten(1))
 
         return self._combine(numbers), backward
+
+    def of_state(self) -> ArrayFunction:
+        """A function from one state [stack, *observation] to its action values [actions], for
+        acting: in NumPy if the body is small and on the CPU.
+
+        It follows changes of the weights, but not their move to other memory.
+        """
+        device = next(self.parameters()).device
+        body = self._function.of_state() if device.type == "cpu" else None
+        if body is not None and self.head.size == 1 and not self._dueling:
+            return body
+
+        @torch.inference_mode()
+        def values(state: Array) -> Array:
+            if body is None:
+                numbers = self._function.forward(torch.from_numpy(state[None]).to(device))
+            else:
+                numbers = torch.from_numpy(body(state)[None])
+            found: Array = self.head.values(self._combine(numbers))[0].cpu().numpy()
+            return found
+
+        return values
 
     def _combine(self, numbers: Tensor) -> Tensor:
         """Body outputs [batch, rows x size] to outputs per action."""
@@ -274,21 +298,56 @@ def initialise(network: nn.Module, how: str, dense: bool = True) -> None:
 @torch.no_grad()
 def _require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind: str) -> None:
     """Raise `UserError` unless the output shape is right and values depend only on weights and
-    state, which bit-identical resuming requires."""
-    state = torch.zeros((1, *spec.state_shape), dtype=_dtype(spec))
-    shape = tuple(body(state).shape)  # lazy layers draw their weights here
+    state, which bit-identical resuming requires: two calls on the same random states must agree
+    and change nothing."""
+    states = _random_states(spec)
+    shape = tuple(body(states[:1].clone()).shape)  # lazy layers draw their weights here
     if shape != (1, outputs):
         raise UserError(
             f"network {kind} returned shape {shape} for one state, expected (1, {outputs})"
         )
-    drawn = torch.random.get_rng_state()
-    held = {name: tensor.clone() for name, tensor in body.state_dict().items()}
-    body(state)
-    if not torch.equal(drawn, torch.random.get_rng_state()):
+    given, before, drawn = states.clone(), _held(body), _random_state()
+    first, second = body(given), body(given)
+    if not torch.equal(given, states):
+        raise UserError(f"network {kind} changes its input in forward(): it must not")
+    if drawn != _random_state():
         raise UserError(f"network {kind} draws random numbers: it must be deterministic")
-    for name, tensor in body.state_dict().items():
-        if not torch.equal(held[name], tensor):
+    after = _held(body)
+    for name in {**before, **after}:
+        if before.get(name) != after.get(name):
             raise UserError(f"network {kind} changes its {name} in forward(): it must be stateless")
+    if not torch.equal(first, second):
+        raise UserError(f"network {kind} returned two values for one state: it must be a function")
+
+
+def _random_states(spec: ObservationSpec) -> Tensor:
+    """Three states, the same for every run."""
+    generator = np.random.default_rng(0)
+    size = (3, *spec.state_shape)
+    if spec.dtype == "uint8":
+        return torch.from_numpy(generator.integers(0, int(spec.high) + 1, size, dtype=np.uint8))
+    return torch.from_numpy(generator.random(size, dtype=np.float32))
+
+
+def _random_state() -> tuple[object, ...]:
+    """The state of all global generators."""
+    numpy_state = repr(np.random.get_state(legacy=False))  # noqa: NPY002
+    return torch.random.get_rng_state().numpy().tobytes(), numpy_state, random.getstate()
+
+
+def _held(body: nn.Module) -> dict[str, object]:
+    """Parameters, buffers and plain attributes by name, as comparable values."""
+    held: dict[str, object] = {
+        name: tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+        for name, tensor in body.state_dict().items()
+    }
+    for prefix, module in body.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, int | float | str | bytes | tuple | None):
+                held[f"{prefix}.{name}".lstrip(".")] = repr(value)
+            elif isinstance(value, list | dict | set):
+                held[f"{prefix}.{name}".lstrip(".")] = len(value)
+    return held
 
 
 def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:

@@ -1,5 +1,7 @@
 """epsilon-greedy action selection."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from torch import nn
@@ -16,17 +18,17 @@ def linear_epsilon(step: int, warmup_steps: int, decay_steps: int, final: float)
 
 
 def epsilon_greedy(
-    network: nn.Module,
+    values: Callable[[Array], Array],
     state: Array,
     epsilon: float,
     actions: int,
     generator: np.random.Generator,
-    device: torch.device,
 ) -> int:
-    """A random action with probability epsilon, else the greedy one (lowest index on ties)."""
+    """A random action with probability epsilon, else the one of largest value, `values(state)`
+    (the lowest index on ties)."""
     if generator.random() < epsilon:
         return int(generator.integers(actions))
-    return int(greedy_actions(network, state[None], device)[0])
+    return int(values(state).argmax())
 
 
 def greedy_actions(network: nn.Module, states: Array, device: torch.device) -> Array:

@@ -1,7 +1,13 @@
 """The complete configuration of a run: settings, validation and serialization."""
 
 from proxrl.config.plain import differences, flatten, from_json, to_json
-from proxrl.config.rules import AdaptiveOptions, RuleOptions, ScheduledOptions
+from proxrl.config.rules import (
+    AcceleratedOptions,
+    AdaptiveOptions,
+    MetricOptions,
+    RuleOptions,
+    ScheduledOptions,
+)
 from proxrl.config.settings import (
     CheckpointConfig,
     EvaluationConfig,
@@ -19,6 +25,7 @@ from proxrl.config.settings import (
 from proxrl.config.validity import validated
 
 __all__ = [
+    "AcceleratedOptions",
     "AdaptiveOptions",
     "CheckpointConfig",
     "EvaluationConfig",
@@ -26,6 +33,7 @@ __all__ = [
     "HeadConfig",
     "LearnerConfig",
     "LoggingConfig",
+    "MetricOptions",
     "NetworkConfig",
     "ProtocolConfig",
     "ProximalConfig",

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 Problem = tuple[str, bool, str]  # (option, is it invalid, what would be valid)
 
-WITHOUT_BATCH = ("parameters", "gradient", "adaptive", "adaptive-layers", "scheduled")
+PULLS = ("parameters", "accelerated", "metric")  # of a fixed c or pull per sync
 SET_KAPPA = ("adaptive", "adaptive-layers", "scheduled")  # themselves: they have no fixed c
+WITHOUT_BATCH = (*PULLS, *SET_KAPPA, "gradient")
 BUILT_IN = (*WITHOUT_BATCH, "values")
 
 
@@ -66,3 +67,28 @@ class ScheduledOptions(RuleOptions):
             ("last", not 0 <= self.last < math.inf, "must be finite and not negative"),
             ("steps", self.steps < 1, "must be at least 1"),
         )
+
+
+@dataclass(frozen=True)
+class AcceleratedOptions(RuleOptions):
+    """Rule accelerated: the pull towards an anchor that is extrapolated at each sync."""
+
+    momentum_max: float = 1.0
+    """Largest momentum of Nesterov's sequence, which rises from 0 to 1; 0 is the paper's pull."""
+    monitored: bool = True
+    """Use the target itself where the extrapolation increases the loss of a fixed batch."""
+
+    def problems(self) -> Sequence[Problem]:
+        return (("momentum_max", not 0 <= self.momentum_max <= 1, "must be in [0, 1]"),)
+
+
+@dataclass(frozen=True)
+class MetricOptions(RuleOptions):
+    """Rule metric: the pull in a diagonal metric from Adam's second moments v."""
+
+    power: float = 0.5
+    """Weights are pulled in proportion to v ** power: 0.5 is Adam's own metric, 1 the diagonal of
+    the empirical Fisher matrix, 0 the paper's pull."""
+
+    def problems(self) -> Sequence[Problem]:
+        return (("power", not 0 <= self.power <= 1, "must be in [0, 1]"),)

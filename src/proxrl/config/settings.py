@@ -9,10 +9,18 @@ import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-import tyro
-
-from proxrl.config.rules import AdaptiveOptions, ScheduledOptions
+from proxrl.config.rules import (
+    AcceleratedOptions,
+    AdaptiveOptions,
+    MetricOptions,
+    ScheduledOptions,
+)
 from proxrl.errors import UserError
+from proxrl.extras import require
+
+require("train", "everything but proxrl.Proximal")
+
+import tyro  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -22,7 +30,8 @@ class ProtocolConfig:
     stack: int = 1
     """Observations stacked into a state, zero-padded at the start of an episode."""
     max_episode_steps: int | None = None
-    """Truncate episodes after this many agent steps; None: the environment's own limit."""
+    """Truncate episodes after this many agent steps; None: the environment's own limit (if it has
+    none, only evaluation episodes are truncated, after 27,000)."""
     sticky_actions: float = 0.0
     """Probability of repeating the last action, per emulator frame (or step if there are none)."""
     frame_skip: int = 1
@@ -135,17 +144,21 @@ class ProximalConfig:
     """parameters: the paper's pull, decoupled from Adam; gradient: (w - theta)/c added to the
     gradient, so that Adam rescales it; values: (1/c) mean (Q(w) - Q(theta))^2 added to the loss;
     adaptive, adaptive-layers: the pull with kappa from the gradient's signal-to-noise ratio;
-    scheduled: the pull with kappa by a schedule; or a registered rule or module:Rule."""
+    scheduled: the pull with kappa by a schedule; accelerated: towards an extrapolated anchor;
+    metric: in a diagonal metric from Adam's moments; or a registered rule or module:Rule."""
     c: float = math.inf
     """The paper's c-tilde; inf is plain DQN."""
     pull_per_sync: float | None = None
-    """Alternative to c: kappa = (alpha/c) x updates per sync; overrides c (parameters only)."""
+    """Alternative to c: kappa = (alpha/c) x updates per sync; overrides c (rules parameters,
+    accelerated and metric)."""
     actions: Literal["taken", "all"] = "taken"
     """Rule values: the action taken only, or all actions of a state."""
     own_batch: bool = False
     """Rule values: use a separate, uniformly sampled batch instead of the batch of the loss."""
     adaptive: AdaptiveOptions = field(default_factory=AdaptiveOptions)
     scheduled: ScheduledOptions = field(default_factory=ScheduledOptions)
+    accelerated: AcceleratedOptions = field(default_factory=AcceleratedOptions)
+    metric: MetricOptions = field(default_factory=MetricOptions)
     options: tuple[str, ...] = ()
     """Options of a registered rule or module:Rule, each KEY=VALUE (docs/rules.md)."""
 
@@ -207,7 +220,8 @@ class RunConfig:
     agent: Annotated[str, tyro.conf.Suppress]
     """Preset this config is based on."""
     env: str
-    """Gymnasium id, e.g. ALE/Breakout-v5, CartPole-v1 or module:Name-v0."""
+    """Gymnasium id, e.g. ALE/Breakout-v5, CartPole-v1 or module:Name-v0, or module:function;
+    keyword arguments follow after commas: FrozenLake-v1,is_slippery=false."""
     seed: int = 0
     """Seed of all random draws of the run."""
     steps: int = 1_000_000

@@ -5,7 +5,7 @@ import math
 from proxrl.config.kinds import convert, kind_of
 from proxrl.config.options import check_options
 from proxrl.config.plain import flatten
-from proxrl.config.rules import BUILT_IN, SET_KAPPA, WITHOUT_BATCH
+from proxrl.config.rules import BUILT_IN, PULLS, SET_KAPPA, WITHOUT_BATCH
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
@@ -20,6 +20,8 @@ def validated(config: RunConfig) -> RunConfig:
             config = config.override({path: converted})
     check_options(config.proximal.adaptive, "proximal.adaptive.")
     check_options(config.proximal.scheduled, "proximal.scheduled.")
+    check_options(config.proximal.accelerated, "proximal.accelerated.")
+    check_options(config.proximal.metric, "proximal.metric.")
     for rules in (_field_errors, _combination_errors):  # in this order
         for path, invalid, requirement in rules(config):
             if invalid:
@@ -121,7 +123,7 @@ def _combination_errors(config: RunConfig) -> Rules:
         ),
         (
             "proximal.c" if c.proximal.pull_per_sync is None else "proximal.pull_per_sync",
-            c.proximal.rule == "parameters" and largest_rate / c.c > 1,
+            c.proximal.rule in PULLS and largest_rate / c.c > 1,
             f"lr/c must be at most 1, so c at least lr = {largest_rate:g}",
         ),
         (
@@ -131,7 +133,7 @@ def _combination_errors(config: RunConfig) -> Rules:
         ),
         (
             "proximal.pull_per_sync",
-            c.proximal.pull_per_sync is not None and c.proximal.rule != "parameters",
+            c.proximal.pull_per_sync is not None and c.proximal.rule not in PULLS,
             f"not supported by proximal.rule = {c.proximal.rule}; set proximal.c",
         ),
         (
@@ -148,6 +150,11 @@ def _combination_errors(config: RunConfig) -> Rules:
             "proximal.own_batch",
             c.proximal.own_batch and c.proximal.rule in WITHOUT_BATCH,
             f"not used by proximal.rule = {c.proximal.rule}",
+        ),
+        (
+            "proximal.rule",
+            c.proximal.rule == "accelerated" and t.rule == "polyak",
+            "needs target.rule = periodic: the anchor is extrapolated at a sync",
         ),
         (
             "learner.annealed_rate",

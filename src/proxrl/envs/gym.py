@@ -2,7 +2,7 @@
 
 uint8 and boolean arrays of two or three dimensions are images, and so are bounded floats of three;
 they are kept as images, channels last. Every other observation (vectors, discrete states,
-dictionaries) is flattened to a float32 vector.
+dictionaries) is flattened to a float32 vector. What the environment returns is checked (checks.py).
 """
 
 from typing import Any
@@ -12,10 +12,12 @@ import numpy as np
 from gymnasium import spaces
 
 from proxrl.config import ProtocolConfig
-from proxrl.errors import UserError
+from proxrl.envs import checks
+from proxrl.errors import EnvironmentFault, UserError
 from proxrl.types import Array, End, ObservationSpec, TimeStep
 
 MOST_ACTIONS = 2**15  # replay and journal store actions in 16 bits
+CHECKED_EPISODES = 3  # whose observations are compared with the bounds of their space
 
 
 class Gym:
@@ -31,38 +33,119 @@ class Gym:
             raise UserError(
                 f"{env} has {made.action_space.n:,} actions: must be at most {MOST_ACTIONS:,}"
             )
+        if not isinstance(made.observation_space, spaces.Space):
+            raise UserError(f"{env} has observation space {made.observation_space}: not a space")
         self._env = made
+        self._name = env
         self._space = made.observation_space
         self._is_image, self._channels_first = _image_layout(self._space)
+        self._is_multiple = isinstance(self._space, spaces.MultiDiscrete | spaces.MultiBinary)
+        self._begun = 0  # episodes
+        self._home: str | None = None  # the working directory at the start of the episode
+        self.time_limit = made.spec.max_episode_steps if made.spec is not None else None
         self.first_action = int(made.action_space.start)
         self.raw_shape = self._space.shape
         self.actions = int(made.action_space.n)
         self.observation = _observation_spec(env, self._space, protocol.stack, self._is_image)
 
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
-        observation, _ = self._env.reset(seed=int(seed.generate_state(1)[0]))
-        return TimeStep(self.encode(observation), 0.0, End.NO, game_over=False)
+        number = int(seed.generate_state(1)[0])
+        try:
+            self._home = checks.working_directory()
+            with checks.calling("reset"):
+                answer = self._env.reset(seed=number)
+            checks.return_to(self._home)
+            if not checks.is_tuple(answer, 2):
+                raise checks.wrong_answer("reset", answer, "observation, info")
+            self._begun += 1
+            return TimeStep(self._observed(answer[0]), 0.0, End.NO, game_over=False)
+        except EnvironmentFault as fault:
+            raise self._named(fault) from fault.__cause__
 
     def step(self, action: int) -> TimeStep:
-        raw, reward, terminated, truncated, _ = self._env.step(self.first_action + action)
-        end = End.TERMINATED if terminated else End.TRUNCATED if truncated else End.NO
-        return TimeStep(self.encode(raw), float(reward), end, end != End.NO)
+        try:
+            return self._step(action)
+        except EnvironmentFault as fault:
+            raise self._named(fault) from fault.__cause__
+
+    def _step(self, action: int) -> TimeStep:
+        try:
+            answer = self._env.step(self.first_action + action)
+        except checks.PASSED_ON:
+            raise
+        except (Exception, SystemExit) as error:
+            raise checks.raised("step", error) from error
+        checks.return_to(self._home)
+        if not checks.is_tuple(answer, 5):
+            names = "observation, reward, terminated, truncated, info"
+            raise checks.wrong_answer("step", answer, names)
+        raw, reward, terminated, truncated, _ = answer
+        if type(reward) is not float or not -checks.LARGEST <= reward <= checks.LARGEST:
+            reward = checks.number(reward)
+        end = End.NO
+        if terminated is not False or truncated is not False:
+            over, cut = checks.flag(terminated, "terminated"), checks.flag(truncated, "truncated")
+            end = End.TERMINATED if over else End.TRUNCATED if cut else End.NO
+        return TimeStep(self._observed(raw), reward, end, end != End.NO)
+
+    def _named(self, fault: EnvironmentFault) -> EnvironmentFault:
+        return EnvironmentFault(f"{self._name}: {fault}")
 
     def render(self) -> Array:
         try:
             picture: Any = self._env.render()
         except (gymnasium.error.Error, NotImplementedError) as error:
-            why = str(error) or "it has no render()"
-            raise UserError(f"cannot render this environment: {why}") from None
+            why = " ".join(str(error).split()) or "it has no render()"
+            raise UserError(f"cannot render {self._name}: {why}") from None
+        except (Exception, SystemExit) as error:
+            raise UserError(f"cannot render {self._name}: {checks.raised('render', error)}") from (
+                error
+            )
         if not isinstance(picture, np.ndarray):
-            raise UserError("cannot render this environment: it has no rgb_array render mode")
+            raise UserError(f"cannot render {self._name}: it has no rgb_array render mode")
+        if picture.ndim != 3 or picture.shape[2] != 3 or not picture.size:
+            raise UserError(
+                f"cannot render {self._name}: render() returned an array of shape {picture.shape}, "
+                "not [height, width, 3]"
+            )
         if picture.dtype != np.uint8:
             picture = (np.clip(picture, 0.0, 1.0) * 255).astype(np.uint8)
         drawn: Array = picture
         return drawn
 
     def close(self) -> None:
-        self._env.close()
+        """Close the environment; an exception is only logged, because the run is complete."""
+        try:
+            self._env.close()
+        except (Exception, SystemExit) as error:
+            checks.warn_once(self._name, f"{checks.raised('close', error)}; ignored")
+
+    def _observed(self, raw: Any) -> Array:
+        """The encoded observation, after checks of its shape, dtype and, at first, its range."""
+        if raw.__class__ is not np.ndarray or (
+            raw.shape != self._space.shape or raw.dtype != self._space.dtype
+        ):
+            if self._is_image:
+                assert isinstance(self._space, spaces.Box)
+                checks.require_image(self._space, raw)
+            else:
+                checks.require_valid(self._space, raw)
+        elif self._is_multiple:
+            checks.require_valid(self._space, raw)
+        if self._begun <= CHECKED_EPISODES:
+            self._check_range(raw)
+        encoded = self.encode(raw)
+        if encoded.dtype == np.float32:
+            checks.require_finite(encoded.reshape(-1))
+        return encoded
+
+    def _check_range(self, raw: Any) -> None:
+        outside = checks.out_of_range(self._space, raw)
+        if outside is None:
+            return
+        if self._is_image:  # networks scale images by their upper bound
+            raise EnvironmentFault(f"the observation has the value {outside}")
+        checks.warn_once(self._name, f"an observation has the value {outside}")
 
     def encode(self, raw: Any) -> Array:
         if self._is_image:

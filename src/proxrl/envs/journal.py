@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from proxrl.errors import EnvironmentFault
 from proxrl.types import Array, End, ObservationSpec, State, TimeStep
 
 
@@ -69,7 +70,10 @@ class Episodes:
 
     def step(self, action: int) -> TimeStep:
         self.actions.append(action)
-        step = self.environment.step(action)
+        try:
+            step = self.environment.step(action)
+        except EnvironmentFault as fault:
+            raise self._located(fault, f"at step {len(self.actions):,}") from fault.__cause__
         limit = self._max_episode_steps
         if limit is not None and len(self.actions) >= limit and not step.game_over:
             end = step.end if step.end == End.TERMINATED else End.TRUNCATED
@@ -93,4 +97,10 @@ class Episodes:
         self.number = number
         self.actions = []
         key = (*self._stream, number)
-        return self.environment.reset(np.random.SeedSequence(self._seed, spawn_key=key))
+        try:
+            return self.environment.reset(np.random.SeedSequence(self._seed, spawn_key=key))
+        except EnvironmentFault as fault:
+            raise self._located(fault, "at the start") from fault.__cause__
+
+    def _located(self, fault: EnvironmentFault, where: str) -> EnvironmentFault:
+        return EnvironmentFault(f"{fault}, {where} of episode {self.number:,}")

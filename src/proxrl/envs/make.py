@@ -3,15 +3,18 @@
 import contextlib
 import importlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 
 from proxrl.config import ProtocolConfig
+from proxrl.envs import checks
+from proxrl.envs.given import PYTHON, arguments_of, factory_of, made_by
 from proxrl.envs.gym import Gym
 from proxrl.envs.journal import Environment
 from proxrl.errors import UserError, did_you_mean
-from proxrl.plugins import imported
+from proxrl.plugins import current_folder, import_module, imported
 from proxrl.suites import BUILT_IN, Suite, all_suites, bare_id, suite_of
 from proxrl.types import ObservationSpec
 
@@ -24,14 +27,39 @@ def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environm
     _import_provider(env, suite)
     _require_supported(env, suite, protocol)
     if suite.make is None:
-        return Gym(env, _make_gym(env, pictures), protocol)
+        return _adapted(env, _make_gym(env, pictures), protocol)
+    if "," in env:
+        raise UserError(f"{env}: environments of suite {suite.name} take no arguments")
     _require_known(bare_id(env))
     function = imported(suite.make, f"make of suite {suite.name}")
+    made: Environment | gymnasium.Env[Any, Any]
+    with _making(env):
+        made = function(bare_id(env), protocol, pictures)
+    return _adapted(env, made, protocol) if isinstance(made, gymnasium.Env) else made
+
+
+def _adapted(env: str, made: "gymnasium.Env[Any, Any]", protocol: ProtocolConfig) -> Gym:
     try:
-        made: Environment | gymnasium.Env[Any, Any] = function(bare_id(env), protocol, pictures)
+        return Gym(env, made, protocol)
+    except (AttributeError, TypeError) as error:  # spaces that are missing or are not spaces
+        raise UserError(f"cannot use {env}: {error}") from error
+
+
+@contextlib.contextmanager
+def _making(env: str) -> Iterator[None]:
+    """Name what prevents an environment from being made, also its own exceptions."""
+    home = checks.working_directory()
+    try:
+        yield
+    except (UserError, gymnasium.error.UnregisteredEnv):
+        raise
     except (gymnasium.error.Error, ImportError) as error:
-        raise UserError(f"cannot make {env}: {str(error).splitlines()[0]}") from None
-    return Gym(env, made, protocol) if isinstance(made, gymnasium.Env) else made
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(f"cannot make {env}: {first}") from None
+    except (Exception, SystemExit) as error:
+        raise UserError(f"cannot make {env}: {checks.raised('its constructor', error)}") from error
+    finally:
+        checks.return_to(home)
 
 
 def observation_of(env: str) -> ObservationSpec:
@@ -55,10 +83,10 @@ def _import_provider(env: str, suite: Suite) -> None:
     """Import the modules that register this id: the suite's provider and the id's `module:`."""
     if suite.provider is not None:
         _import_of_suite(env, suite)
-    if ":" in env:
-        module = env.split(":", 1)[0]
+    module, colon, _ = env.partition(":")
+    if colon and module != PYTHON:
         try:
-            importlib.import_module(module)
+            import_module(module)
         except ModuleNotFoundError as error:
             raise UserError(
                 f"cannot import {error.name}: {env} is registered by the Python module {module}"
@@ -118,14 +146,19 @@ def _require_supported(env: str, suite: Suite, protocol: ProtocolConfig) -> None
 
 
 def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
-    name = bare_id(env)
+    whole, options = arguments_of(env)
+    factory = factory_of(whole)
+    if factory is not None:
+        with _making(env):
+            return made_by(factory, whole, options, pictures)
+    name = bare_id(whole)
     if name in gymnasium.registry:
         _require_known(name)
-    options: dict[str, Any] = {"render_mode": "rgb_array"} if pictures else {}
+    if pictures:
+        options["render_mode"] = "rgb_array"
     try:
-        return gymnasium.make(name, disable_env_checker=True, **options)
+        with current_folder(), _making(env):  # its entry point may be there
+            return gymnasium.make(name, disable_env_checker=True, **options)
     except gymnasium.error.UnregisteredEnv:
         _require_known(name)
         raise
-    except (gymnasium.error.Error, ImportError) as error:
-        raise UserError(f"cannot make {env}: {str(error).splitlines()[0]}") from None

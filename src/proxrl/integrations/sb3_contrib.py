@@ -16,6 +16,6 @@ from proxrl.integrations.stable_baselines3 import ProximalTerm  # noqa: E402
 
 
 class QRDQNPro(ProximalTerm, QRDQN):
-    """sb3-contrib's `QRDQN` with `c` or `pull_per_sync`."""
+    """sb3-contrib's `QRDQN` with `c` (a number or "adaptive") or `pull_per_sync`."""
 
     target_network = "quantile_net_target"

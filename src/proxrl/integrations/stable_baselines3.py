@@ -3,16 +3,18 @@
     from proxrl.integrations.stable_baselines3 import DQNPro
 
     model = DQNPro("CnnPolicy", env, c=0.2)               # the paper's c-tilde, or
-    model = DQNPro("CnnPolicy", env, pull_per_sync=1.0)   # kappa = (lr/c) x updates per sync
+    model = DQNPro("CnnPolicy", env, pull_per_sync=1.0)   # kappa = (lr/c) x updates per sync, or
+    model = DQNPro("CnnPolicy", env, c="adaptive")        # kappa from Adam's moments
 
 Pass `c` or `pull_per_sync`; the default is kappa = 1, the paper's DQN Pro (docs/drop-in.md). c is
 computed from kappa once, with the initial learning rate; a schedule then acts on step and pull
 alike. c = inf is bit-identical to plain DQN.
 
 It also logs `train/target_distance`, ||w - theta||: just before the last sync (the size of that
-target update), or for Polyak targets at the time of logging.
+target update), or for Polyak targets at the time of logging; and `train/kappa` where it is known.
 """
 
+import contextlib
 import functools
 import math
 from typing import Any, ClassVar, Self
@@ -25,7 +27,15 @@ from stable_baselines3 import DQN  # noqa: E402
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm  # noqa: E402
 from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit  # noqa: E402
 
-from proxrl.proximal import Proximal, c_from_pull_per_sync, not_both, pull_strength  # noqa: E402
+from proxrl.proximal import (  # noqa: E402
+    ADAPTIVE,
+    AdaptiveOptions,
+    Proximal,
+    c_from_pull_per_sync,
+    not_both,
+    only_if_adaptive,
+    pull_strength,
+)
 
 PAPER_PULL_PER_SYNC = 1.0
 
@@ -42,10 +52,10 @@ def updates_per_sync(model: OffPolicyAlgorithm) -> float:
     if frequency.unit != TrainFrequencyUnit.STEP:
         raise ValueError(
             "the number of updates per sync is unknown with train_freq = "
-            f"({frequency.frequency}, 'episode'): pass c instead of pull_per_sync"
+            f"({frequency.frequency}, 'episode'): pass a number as c"
         )
     if not 0.0 < model.tau <= 1.0:
-        raise ValueError(f"pull_per_sync is undefined for tau = {model.tau}: pass c")
+        raise ValueError(f"pull_per_sync is undefined for tau = {model.tau}: pass a number as c")
     calls = calls_per_sync(model)
     syncs = max(1, frequency.frequency // calls)  # between two learning phases
     moved = 1.0 - (1.0 - model.tau) ** syncs
@@ -62,6 +72,13 @@ def calls_per_sync(model: Any) -> int:
     return calls
 
 
+def _updates_if_known(model: OffPolicyAlgorithm) -> float | None:
+    with contextlib.suppress(ValueError):
+        updates = updates_per_sync(model)
+        return updates if updates >= 1.0 else None
+    return None
+
+
 class ProximalTerm(OffPolicyAlgorithm):
     """Mixin for DQN and QRDQN; comes first in the bases."""
 
@@ -72,29 +89,38 @@ class ProximalTerm(OffPolicyAlgorithm):
     def __init__(
         self,
         *args: Any,
-        c: float | None = None,
+        c: float | str | None = None,
         pull_per_sync: float | None = None,
+        adaptive: AdaptiveOptions | None = None,
         **kwargs: Any,
     ) -> None:
         not_both(c, pull_per_sync)
+        only_if_adaptive(adaptive, c)
         if c is None and pull_per_sync is None:
             pull_per_sync = PAPER_PULL_PER_SYNC
         self.pull_per_sync = pull_per_sync
-        self._c = math.inf if c is None else c
+        self._c: float | str = math.inf if c is None else c
+        self.adaptive = adaptive  # of c = "adaptive"
         self.target_distance: float | None = None  # None before the first sync
         self._synced_updates = 0  # updates until the last sync
         super().__init__(*args, **kwargs)
 
     @property
-    def c(self) -> float:
-        """The current c-tilde; may be changed during training."""
+    def c(self) -> float | str:
+        """The current c-tilde, or "adaptive"; may be changed during training."""
         return self._c
 
     @c.setter
-    def c(self, value: float) -> None:
-        pull_strength(self.lr_schedule(1.0), value)
-        self._c, self.pull_per_sync = value, None
+    def c(self, value: float | str) -> None:
+        if value != ADAPTIVE:
+            pull_strength(self.lr_schedule(1.0), float(value))
         self.proximal.c = value
+        self._c, self.pull_per_sync = value, None
+
+    @property
+    def kappa(self) -> float | None:
+        """The current pull per sync; None if the updates per sync are unknown."""
+        return self.proximal.kappa
 
     @property
     def proximal(self) -> Proximal:
@@ -116,7 +142,14 @@ class ProximalTerm(OffPolicyAlgorithm):
         getattr(self.policy, self.target_network).requires_grad_(False)  # SB3 never trains it
         # Refers to the policy: copies and pickles of the policy must not include the model.
         anchor = functools.partial(getattr, self.policy, self.target_network)
-        self.policy.optimizer = Proximal(self.policy.optimizer, anchor, self._c)
+        adaptive = self._c == ADAPTIVE
+        self.policy.optimizer = Proximal(
+            self.policy.optimizer,
+            anchor,
+            self._c,
+            updates_per_sync=updates_per_sync(self) if adaptive else _updates_if_known(self),
+            adaptive=self.adaptive if adaptive else None,
+        )
         self.proximal.distance()  # raises now if the anchor does not match
 
     def _on_step(self) -> None:
@@ -136,6 +169,8 @@ class ProximalTerm(OffPolicyAlgorithm):
             self.target_distance = self.proximal.distance()
         if self.target_distance is not None:
             self.logger.record("train/target_distance", self.target_distance)
+        if self.kappa is not None:
+            self.logger.record("train/kappa", self.kappa)
         super().dump_logs()
 
     def set_parameters(self, *args: Any, **kwargs: Any) -> None:
@@ -144,7 +179,7 @@ class ProximalTerm(OffPolicyAlgorithm):
 
     @classmethod
     def load(cls, *args: Any, **kwargs: Any) -> Self:
-        """As in SB3; `c` or `pull_per_sync` override the values of the file."""
+        """As in SB3; `c` or `pull_per_sync`, and `adaptive`, override the values of the file."""
         c, pull_per_sync = kwargs.pop("c", None), kwargs.pop("pull_per_sync", None)
         not_both(c, pull_per_sync)
         if c is not None or pull_per_sync is not None:
@@ -153,6 +188,6 @@ class ProximalTerm(OffPolicyAlgorithm):
 
 
 class DQNPro(ProximalTerm, DQN):
-    """Stable-Baselines3's `DQN` with `c` or `pull_per_sync`."""
+    """Stable-Baselines3's `DQN` with `c` (a number or "adaptive") or `pull_per_sync`."""
 
     target_network = "q_net_target"

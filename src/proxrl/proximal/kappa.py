@@ -29,16 +29,21 @@ What this leaves out: Adam's division by sqrt(v), gradients that correlate from 
 next (a replay's batches overlap), and signal that turns within N updates.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+
+from proxrl.config import AdaptiveOptions
+from proxrl.types import State
 
 if TYPE_CHECKING:
     from proxrl.proximal.rules.base import Moments
 
 MOST_RATIO, LEAST_RATIO = 1e9, 1e-9  # of signal to noise, for the solver's sake
 ITERATIONS = 20
+MEASURE_PERIOD = 10  # updates: Adam's mean forgets in 1 / (1 - beta1) = 10
 
 
 def noise_ratio(beta_1: float) -> float:
@@ -52,14 +57,28 @@ def moment_ratios(moments: "Moments", together: bool) -> Tensor:
     mean, square = moments.mean, moments.square
     if not together:
         mean, square = [[*moments.views(one).values()] for one in (mean, square)]
-    squared_means = torch.stack(torch._foreach_norm(mean)).square()
-    squares = torch.stack(torch._foreach_norm(square, 1))
+    return ratios_of(mean, square, moments.steps[0], moments.betas, together)
+
+
+def ratios_of(
+    mean: list[Tensor],
+    square: list[Tensor],
+    steps: Tensor,
+    betas: tuple[float, float],
+    together: bool,
+) -> Tensor:
+    """sum m^2 / sum v of Adam's moments, which it corrects: of all tensors, [1], or of each,
+    [tensors]. `steps` that each has taken, [tensors], or all, []."""
+    beta_1, beta_2 = betas
+    device = mean[0].device
+    squared_means = torch.stack([norm.to(device) for norm in torch._foreach_norm(mean)]).square()
+    squares = torch.stack([one.sum().to(device) for one in square])
+    squared_means = squared_means / (1.0 - beta_1**steps).square()
+    squares = squares / (1.0 - beta_2**steps)
     if together:
         squared_means, squares = squared_means.sum(0, keepdim=True), squares.sum(0, keepdim=True)
-    (beta_1, beta_2), steps = moments.betas, moments.steps[0]
-    corrected = (1.0 - beta_2**steps) / (1.0 - beta_1**steps).square()
-    ratios = squared_means / squares * corrected
-    return torch.where(squares > 0, ratios, torch.full_like(ratios, noise_ratio(beta_1)))
+    nothing = torch.full_like(squares, noise_ratio(beta_1))
+    return torch.where(squares > 0, squared_means / squares, nothing)
 
 
 def signal_share(ratio: Tensor, noise: float) -> Tensor:
@@ -90,3 +109,65 @@ def kappa_for(ratio: Tensor) -> Tensor:
 def kappa_of(share: Tensor, updates_per_sync: float) -> Tensor:
     """kappa from the share of signal rho and N."""
     return kappa_for(signal_to_noise(share, updates_per_sync))
+
+
+class KappaEstimate:
+    """kappa of each part of the weights, in the course of training.
+
+    Every 10 updates the ratio sum m^2 / sum v is measured and enters a running mean; every N
+    updates this mean becomes the share of signal rho, and rho kappa, which stays until the next. A
+    device is waited for once in N updates.
+    """
+
+    def __init__(self, options: AdaptiveOptions, updates_per_sync: float) -> None:
+        self.options = options
+        self.updates_per_sync = updates_per_sync
+        self._period = max(1, round(updates_per_sync))
+        self._updates = 0
+        self._ratios: Tensor | None = None  # running sum, [parts]
+        self._weight = 0.0  # of the measurements in it
+        self.kappas: list[float] = []  # of each part; empty: no pull yet
+        self.signals: list[float] = []
+
+    def advance(self, measure: Callable[[], Tensor | None], beta_1: float) -> None:
+        """Before the pull of an update; `measure` returns sum m^2 / sum v of each part, [parts], or
+        None if there are no moments yet."""
+        if self.options.kappa_max > 0.0:
+            if self._updates % self._period == 0 and self._ratios is not None:
+                self._set_kappas(self._ratios, beta_1)
+            if self._updates % MEASURE_PERIOD == 0 and self._updates >= self.options.warmup_updates:
+                self._add(measure())
+        self._updates += 1
+
+    def _add(self, now: Tensor | None) -> None:
+        if now is None:
+            return
+        past = self.options.smoothing
+        old = torch.zeros_like(now) if self._ratios is None else self._ratios.to(now.device)
+        self._ratios = past * old + (1.0 - past) * now
+        self._weight = past * self._weight + (1.0 - past)
+
+    def _set_kappas(self, ratios: Tensor, beta_1: float) -> None:
+        mean = ratios.cpu().double() / self._weight
+        signal = signal_share(mean, noise_ratio(beta_1))
+        signal = signal.nan_to_num(1.0)  # a diverged run, which the learner reports: no pull
+        kappa = kappa_of(signal, self.updates_per_sync)
+        self.signals = signal.tolist()
+        self.kappas = kappa.clamp(self.options.kappa_min, self.options.kappa_max).tolist()
+
+    def state(self) -> State:
+        """What the next update depends on."""
+        ratios = {} if self._ratios is None else {"ratios": self._ratios}
+        return {
+            "updates": self._updates,
+            "weight": self._weight,
+            "kappas": [*self.kappas],
+            "signals": [*self.signals],
+            **ratios,
+        }
+
+    def load(self, state: State) -> None:
+        """Continue where `state` was taken."""
+        self._updates, self._weight = state["updates"], state["weight"]
+        self.kappas, self.signals = [*state["kappas"]], [*state["signals"]]
+        self._ratios = state.get("ratios")

@@ -9,9 +9,16 @@ with its own *current* learning rate over c, so schedulers act on the pull as we
 The pull skips whatever the inner optimizer skips: parameters without a gradient, and steps skipped
 by a `GradScaler`. Clipped or sparse gradients do not affect the pull, which moves the whole weight
 towards its anchor.
+
+c = "adaptive" sets the pull itself, from the moments of Adam or AdamW (proximal/kappa.py):
+
+    optimizer = Proximal(adam, target, c="adaptive", updates_per_sync=250)
+
+Each update then pulls by kappa/N, whatever the learning rate; N = `updates_per_sync`.
 """
 
 import copy
+import dataclasses
 import math
 import numbers
 from collections.abc import Callable
@@ -24,9 +31,22 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.hooks import RemovableHandle
 
+from proxrl.config import AdaptiveOptions
+from proxrl.config.options import check_options
+from proxrl.errors import UserError
 from proxrl.proximal import anchor as anchors
 from proxrl.proximal.anchor import Anchor
-from proxrl.proximal.pull import distance, pull_, pull_strength
+from proxrl.proximal.kappa import KappaEstimate
+from proxrl.proximal.moments import betas_of, moment_ratio
+from proxrl.proximal.pull import c_from_pull_per_sync, distance, pull_, pull_per_sync, pull_strength
+
+ADAPTIVE = "adaptive"
+
+
+def only_if_adaptive(adaptive: AdaptiveOptions | None, c: float | str | None) -> None:
+    """Raise if options are given that c does not use."""
+    if adaptive is not None and c != ADAPTIVE:
+        raise ValueError(f"adaptive is only for c = {ADAPTIVE!r}, and c is {c}")
 
 
 class Proximal(Optimizer):
@@ -34,24 +54,54 @@ class Proximal(Optimizer):
 
     `anchor` is the target network, or its parameters in the order of the optimizer's, or a callable
     that returns either and is called at each step (for a target network created or replaced later).
+
+    `updates_per_sync`, the steps between two target syncs (1/tau for Polyak targets), is needed for
+    c = "adaptive" and for `kappa`. `adaptive` are the bounds, smoothing and warm-up of kappa.
     """
 
     inner: Optimizer
-    c: float
+    updates_per_sync: float | None
+    adaptive: AdaptiveOptions
     _anchor: anchors.Source
+    _c: float | str
+    _estimate: KappaEstimate | None  # None: c is a number
     _checked: tuple[list[Tensor], list[Tensor], list[Any]]  # last checked: see _anchor_weights
 
-    def __init__(self, inner: Optimizer, anchor: Anchor, c: float) -> None:
+    def __init__(
+        self,
+        inner: Optimizer,
+        anchor: Anchor,
+        c: float | str,
+        *,
+        updates_per_sync: float | None = None,
+        adaptive: AdaptiveOptions | None = None,
+    ) -> None:
         if not isinstance(inner, Optimizer):
             kind = type(inner).__name__
             raise TypeError(f"{kind} is not an optimizer: pass for example torch.optim.Adam(...)")
-        if not isinstance(c, numbers.Real):
-            raise TypeError(f"c must be a number, got {c!r}")
+        if not isinstance(c, numbers.Real) and c != ADAPTIVE:
+            raise TypeError(f"c must be a number or {ADAPTIVE!r}, got {c!r}")
+        if updates_per_sync is not None and not 1.0 <= updates_per_sync < math.inf:
+            raise ValueError(f"updates_per_sync must be at least 1, got {updates_per_sync}")
+        only_if_adaptive(adaptive, c)
         if isinstance(inner, torch.optim.LBFGS):
             raise ValueError("LBFGS is not supported: it evaluates the loss several times per step")
         if isinstance(inner, Proximal):
             raise ValueError("the optimizer is already a Proximal: it would pull twice")
-        self.__setstate__({"inner": inner, "c": c, "_anchor": anchors.source(anchor)})
+        adaptive = adaptive or AdaptiveOptions()
+        try:
+            check_options(adaptive, "")
+        except UserError as error:
+            raise ValueError(str(error)) from None
+        self.__setstate__(
+            {
+                "inner": inner,
+                "updates_per_sync": updates_per_sync,
+                "adaptive": adaptive,
+                "_anchor": anchors.source(anchor),
+            }
+        )
+        self.c = c
         self._strengths()
         if isinstance(anchor, nn.Module) or not callable(anchor):
             self._anchor_weights(self._weights())
@@ -66,6 +116,37 @@ class Proximal(Optimizer):
     def state(self) -> Any:  # type: ignore[override]
         return self.inner.state
 
+    @property
+    def c(self) -> float | str:
+        """c-tilde, or "adaptive"; may be changed during training."""
+        return self._c
+
+    @c.setter
+    def c(self, value: float | str) -> None:
+        if value != ADAPTIVE:
+            pull_strength(0.0, float(value))  # c > 0
+            self._estimate = None
+        elif self._estimate is None:
+            if self.updates_per_sync is None:
+                raise ValueError(
+                    f"c = {ADAPTIVE!r} needs updates_per_sync, the steps between syncs"
+                )
+            betas_of(self.inner)  # raises if it is not Adam
+            self._estimate = KappaEstimate(self.adaptive, self.updates_per_sync)
+        self._c = value
+
+    @property
+    def kappa(self) -> float | None:
+        """The current pull per sync, of the first parameter group if c is a number; None if
+        `updates_per_sync` was not given."""
+        if self._estimate is not None:
+            return self._estimate.kappas[0] if self._estimate.kappas else 0.0
+        if self.updates_per_sync is None:
+            return None
+        return pull_per_sync(
+            float(self._c), float(self.param_groups[0]["lr"]), self.updates_per_sync
+        )
+
     @overload
     def step(self, closure: None = None) -> None: ...
     @overload
@@ -76,6 +157,9 @@ class Proximal(Optimizer):
         if closure is not None:  # evaluated once, before the pull: the gradient is taken at w
             with torch.enable_grad():
                 loss = closure()
+        if self._estimate is not None:
+            betas = betas_of(self.inner)
+            self._estimate.advance(lambda: moment_ratio(self.inner, betas), betas[0])
         self._pull()
         self.inner.step()
         return loss
@@ -114,16 +198,30 @@ class Proximal(Optimizer):
         return distance([weights[n] for n in trained], [anchor[n] for n in trained])
 
     def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's, which can load it, plus c."""
-        return {**self.inner.state_dict(), "proximal_c": self.c}
+        """The inner optimizer's, which can load it, plus c and what "adaptive" has measured."""
+        state = {**self.inner.state_dict(), "proximal_c": self.c}
+        if self._estimate is not None:
+            state["proximal_adaptive"] = {
+                "updates_per_sync": self.updates_per_sync,
+                "options": dataclasses.asdict(self.adaptive),
+                "state": self._estimate.state(),
+            }
+        return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Also accepts the inner optimizer's, which leaves c unchanged."""
+        """Also accepts the inner optimizer's, which leaves c unchanged. An adaptive optimizer keeps
+        its own options and updates per sync."""
         state = dict(state_dict)
-        c = state.pop("proximal_c", self.c)
-        pull_strength(0.0, c)  # c > 0
+        c, saved = state.pop("proximal_c", self.c), state.pop("proximal_adaptive", None)
+        if c != ADAPTIVE:
+            pull_strength(0.0, c)  # c > 0
         self.inner.load_state_dict(state)
+        if saved is not None and self._estimate is None:
+            self.updates_per_sync = saved["updates_per_sync"]
+            self.adaptive = AdaptiveOptions(**saved["options"])
         self.c = c
+        if saved is not None and self._estimate is not None:
+            self._estimate.load(saved["state"])
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         self.inner.add_param_group(param_group)
@@ -150,10 +248,17 @@ class Proximal(Optimizer):
     def _strengths(self) -> list[float]:
         """Current lr/c of each group; raises before any weight changes if one exceeds 1."""
         try:
-            return [pull_strength(float(group["lr"]), self.c) for group in self.param_groups]
+            rates = [float(group["lr"]) for group in self.param_groups]
         except KeyError:
             kind = type(self.inner).__name__
             raise ValueError(f"{kind} has no learning rate 'lr', which lr/c needs") from None
+        if self._estimate is None:
+            return [pull_strength(rate, float(self._c)) for rate in rates]
+        kappa, updates = self.kappa or 0.0, self._estimate.updates_per_sync
+        return [
+            min(1.0, rate / c_from_pull_per_sync(kappa, rate, updates)) if rate else 0.0
+            for rate in rates
+        ]
 
     def _weights(self) -> list[Tensor]:
         return [weight for group in self.param_groups for weight in group["params"]]
@@ -162,24 +267,36 @@ class Proximal(Optimizer):
         """The current anchor, checked again if tensors were replaced, changed dtype, were frozen or
         unfrozen, or c became finite."""
         anchor = anchors.read(self._anchor)
-        pulls = [math.isfinite(self.c), *((w.requires_grad, w.dtype) for w in weights)]
+        pulls = [self._pulls, *((w.requires_grad, w.dtype) for w in weights)]
         pulls += [getattr(fixed, "dtype", None) for fixed in anchor]
         seen_weights, seen_anchor, seen_pulls = self._checked
         same = anchors.same(anchor, seen_anchor) and anchors.same(weights, seen_weights)
         if not (same and pulls == seen_pulls):
             anchors.check(weights, anchor)
-            if math.isfinite(self.c):
+            if self._pulls:
                 anchors.check_precision(weights)
             self._checked = (weights, anchor, pulls)
         return anchor
 
+    @property
+    def _pulls(self) -> bool:
+        return self._estimate is not None or math.isfinite(float(self._c))
+
     # ------------------------------------------------------------------------- copies, pickles
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"inner": self.inner, "c": self.c, "_anchor": self._anchor}
+        names = ("inner", "updates_per_sync", "adaptive", "_anchor", "_c", "_estimate")
+        return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Also used as constructor: torch's `__init__` would create groups and state."""
+        state = {
+            "updates_per_sync": None,
+            "adaptive": AdaptiveOptions(),
+            "_c": state.get("c", math.inf),  # as proxrl 0.1 pickled it
+            "_estimate": None,
+            **{name: value for name, value in state.items() if name != "c"},
+        }
         super().__setstate__(
             {**state, "defaults": state["inner"].defaults, "_checked": ([], [], [])}
         )

@@ -71,7 +71,7 @@ def c_from_pull_per_sync(
     return learning_rate * updates_per_sync / pull_per_sync
 
 
-def not_both(c: float | None, pull_per_sync: float | None) -> None:
+def not_both(c: float | str | None, pull_per_sync: float | None) -> None:
     """Raise if both are given."""
     if c is not None and pull_per_sync is not None:
         raise ValueError(f"pass c = {c} or pull_per_sync = {pull_per_sync}, not both")

@@ -1,6 +1,7 @@
 """From step numbers to a minibatch: one gather of all states into preallocated tensors."""
 
 import itertools
+import math
 
 import cv2
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from proxrl.replay.log import ReplayLog
 from proxrl.replay.nstep import n_step
-from proxrl.types import Array, Batch
+from proxrl.types import Array, Batch, ObservationSpec
 
 
 class Gather:
@@ -26,10 +27,10 @@ class Gather:
         # Both states of every transition: gathered with the stack outermost, then with the stack
         # innermost (channels last), as convolutions prefer.
         values, self._stack = self._frames.shape[1], log.spec.stack
-        states = (2 * batch_size, values, self._stack)
-        self._gathered = torch.empty((self._stack, *states[:2]), dtype=self._frames.dtype)
+        gathered = (self._stack, 2 * batch_size, values)
+        self._gathered = torch.empty(gathered, dtype=self._frames.dtype)
         self._buffers = itertools.cycle(
-            [_Buffer(states, self._frames.dtype, device) for _ in range(2)]
+            [_Buffer(batch_size, log.spec, self._frames.dtype, device) for _ in range(2)]
         )
 
     @property
@@ -46,45 +47,56 @@ class Gather:
         slots = self.log.stack_slots(
             np.concatenate([first, first + spans]), np.concatenate([age, age + spans])
         )  # [stack, 2 x batch]
-        states = self._gather(torch.from_numpy(slots.reshape(-1)))
+        states, next_states = self._gather(torch.from_numpy(slots.reshape(-1)))
         return Batch(
-            states=states[: self.batch_size],
+            states=states,
             actions=torch.from_numpy(actions[:, 0].astype(np.int64)).to(self._device),
             returns=torch.from_numpy(returns).to(self._device),
             discounts=torch.from_numpy(discounts).to(self._device),
-            next_states=states[self.batch_size :],
+            next_states=next_states,
             indices=steps,
         )
 
-    def _gather(self, slots: torch.Tensor) -> torch.Tensor:
-        """States [2 x batch, stack, *observation], a view with the stack innermost in memory."""
+    def _gather(self, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """States and next states, [batch, stack, *observation], the stack innermost in memory."""
         buffer = next(self._buffers)
         buffer.wait()
         into = self._gathered if self._stack > 1 else buffer.states
         torch.index_select(self._frames, 0, slots, out=into.view(slots.numel(), -1))
         if self._stack > 1:  # OpenCV interleaves several times faster than torch.stack
             cv2.merge(list(self._gathered.numpy()), buffer.states.numpy())
-        states = buffer.sent()
-        return states.view(-1, *self.log.spec.shape, self._stack).movedim(-1, 1)
+        return buffer.sent()
 
 
 class _Buffer:
     """A staging buffer. On CUDA copies are asynchronous; there are two buffers, and one is refilled
     only after its last copy has finished."""
 
-    def __init__(self, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self, batch_size: int, spec: ObservationSpec, dtype: torch.dtype, device: torch.device
+    ) -> None:
         on_cuda = device.type == "cuda"
+        shape = (2 * batch_size, math.prod(spec.shape), spec.stack)
         self.states = torch.empty(shape, dtype=dtype, pin_memory=on_cuda)
+        self._spec = spec
         self._device = device
         self._copied = torch.Event(device) if on_cuda else None
+        self._split_here = self._split(self.states)
 
     def wait(self) -> None:
         if self._copied is not None:
             self._copied.synchronize()
 
-    def sent(self) -> torch.Tensor:
-        """Copy the states to the device."""
+    def sent(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """States and next states, copied to the device."""
+        if self._device.type == "cpu":
+            return self._split_here
         states = self.states.to(self._device, non_blocking=True)
         if self._copied is not None:
             self._copied.record()
-        return states
+        return self._split(states)
+
+    def _split(self, states: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Views [batch, stack, *observation] of both halves."""
+        images = states.view(2, -1, *self._spec.shape, self._spec.stack).movedim(-1, 2)
+        return images[0], images[1]

@@ -12,9 +12,12 @@ data of the newest two checkpoints is intact even while the next one is being wr
 process wrote after its last checkpoint is rewritten identically.
 
 The files are allocated in full before the first step: a sparse map on a full disk would raise
-SIGBUS.
+SIGBUS. A checkpoint holds checksums of what it refers to (checksums.py), which `problem_of`
+verifies.
 """
 
+import errno
+import mmap
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,6 +26,8 @@ from typing import Any, TypedDict, cast
 import numpy as np
 
 from proxrl.errors import UserError
+from proxrl.files import plain, what_is
+from proxrl.replay.checksums import RingChecksums, blocks
 from proxrl.types import Array, End, ObservationSpec, State
 
 RESERVE = 3  # checkpoint intervals: the newest two, and the one being written
@@ -31,6 +36,7 @@ STEP = np.dtype(
     [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
 )
 FRAMES, STEPS = "frames.bin", "steps.bin"
+ZEROS = 1 << 24  # bytes written at a time
 MAX_STACK = 255  # an age is stored in one byte
 
 
@@ -66,14 +72,34 @@ def log_nbytes(spec: ObservationSpec, capacity: int, checkpoint_steps: int) -> i
     return (frames + 1) * spec.nbytes + steps * STEP.itemsize
 
 
-def is_whole(folder: Path, spec: ObservationSpec, capacity: int, checkpoint_steps: int) -> bool:
-    """Whether both files of such a log exist with their full size."""
+def problem_of(
+    folder: Path,
+    spec: ObservationSpec,
+    capacity: int,
+    checkpoint_steps: int,
+    state: Mapping[str, Any],
+    checksums: Mapping[str, Any] | None,
+) -> str:
+    """What is wrong with the files that a checkpoint's `state` refers to; empty if intact.
+
+    `checksums`: None if the checkpoint has none (formats 1 and 2), then only the sizes are checked.
+    """
     _, frames, steps = ring_sizes(spec, capacity, checkpoint_steps)
     sizes = {FRAMES: (frames + 1) * spec.nbytes, STEPS: steps * STEP.itemsize}
-    return all(
-        (folder / name).exists() and (folder / name).stat().st_size == size
-        for name, size in sizes.items()
-    )
+    for name, size in sizes.items():
+        path = folder / name
+        kind = what_is(path)
+        if kind != "file":
+            return f"{path} is {f'a {kind}' if kind else 'missing'}"
+        if path.stat().st_size != size:
+            return f"{path} has {path.stat().st_size:,} bytes instead of {size:,}"
+    if checksums is None:
+        return ""
+    log = ReplayLog(folder, spec, capacity, checkpoint_steps, reopen=True)
+    try:
+        return log.damage(state, checksums)
+    finally:
+        log.close()
 
 
 class ReplayLog:
@@ -98,8 +124,10 @@ class ReplayLog:
             _allocate(folder / FRAMES, frames_shape, np.dtype(spec.dtype), make),
             _allocate(folder / STEPS, (steps,), STEP, make),
         ]
-        self.frames: Array = _map(folder / FRAMES, frames_shape, np.dtype(spec.dtype))
-        self._records = records = _map(folder / STEPS, (steps,), STEP)
+        self._folder = folder
+        self.frames: Array = _map(self._files[0], frames_shape, np.dtype(spec.dtype))
+        self._records = records = _map(self._files[1], (steps,), STEP)
+        self._checksums = (RingChecksums(self.frames[:-1]), RingChecksums(records))
         self._ring = (frames, steps)
         self._frame, self._age = records["frame"], records["age"]
         self._action, self._reward, self._end = records["action"], records["reward"], records["end"]
@@ -154,6 +182,7 @@ class ReplayLog:
         state = self._state
         if not state["ended"] and state["age"] > 0:
             self._end[(state["steps"] - 1) % self._ring[1]] = End.TRUNCATED
+            self._checksums[1].forget(state["steps"] - 1)
         state["ended"] = True
 
     # ------------------------------------------------------------------------------------ reading
@@ -215,6 +244,45 @@ class ReplayLog:
         """Whether the next step might overwrite a protected frame, so that a checkpoint is due."""
         return self._state["frames"] + 2 > self._protected + self._ring[0]
 
+    def checksums(self, state: Mapping[str, Any]) -> State:
+        """Checksums of everything that `state` refers to; may be called from another thread."""
+        frames, steps = self._checksums
+        return {
+            FRAMES: frames.of(state["first_frame"], state["frames"]),
+            STEPS: steps.of(state["oldest"], state["steps"]),
+        }
+
+    def remember(self, state: Mapping[str, Any], checksums: Mapping[str, Any]) -> None:
+        """Keep the verified checksums of a checkpoint."""
+        frames, steps = self._checksums
+        frames.remember(state["first_frame"], state["frames"], checksums[FRAMES])
+        steps.remember(state["oldest"], state["steps"], checksums[STEPS])
+
+    def damage(self, state: Mapping[str, Any], checksums: Mapping[str, Any]) -> str:
+        """What differs from the checksums of a checkpoint; empty if nothing does."""
+        found = self.checksums(state)
+        last = state["steps"] - 1  # at the newest frame but one, or but two: a new episode began
+        newest = int(self._frame[last % self._ring[1]]) if last >= 0 else -1
+        stale = last >= 0 and newest not in (state["frames"] - 2, state["frames"] - 3)
+        rows = {FRAMES: ("first_frame", "frames"), STEPS: ("oldest", "steps")}
+        for (name, (first, end)), ring in zip(rows.items(), self._checksums, strict=True):
+            spans = list(blocks(state[first], state[end]))
+            if len(checksums[name]) != len(spans):
+                return f"the checksums of {self._folder / name} are incomplete"
+            bad = [spans[block] for block in np.flatnonzero(found[name] != checksums[name])]
+            if not bad:
+                continue
+            start, stop = bad[0][0], bad[-1][1]
+            where = f"{self._folder / name}, {end} {start:,} to {stop - 1:,},"
+            if all(ring.are_zero(*span) for span in bad):
+                return f"{where} is zeroed"
+            if stale:
+                return f"{self._folder} is older than the checkpoint (step {last + 1:,} differs)"
+            return f"{where} is damaged"
+        if self.frames[self.zero_slot].any():
+            return f"{self._folder / FRAMES}, padding, is damaged"
+        return ""
+
     def sync(self) -> None:
         """Flush to disk; safe to call from another thread, without blocking this one."""
         for file in self._files:
@@ -229,15 +297,33 @@ class ReplayLog:
 def _allocate(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]", make: bool) -> int:
     """Open the file with its full size reserved on disk; the file descriptor."""
     size = int(np.prod(shape)) * dtype.itemsize
-    if not make and (not path.exists() or path.stat().st_size != size):
+    if not make and (what_is(path) != "file" or path.stat().st_size != size):
         raise UserError(f"{path} is missing or has the wrong size: cannot resume from this replay")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = plain(path, os.O_RDWR | os.O_CREAT)
     if make:
         os.ftruncate(descriptor, 0)
-        os.posix_fallocate(descriptor, 0, size)
+        _reserve(descriptor, size)
     return descriptor
 
 
-def _map(path: Path, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
+def _reserve(descriptor: int, size: int) -> None:
+    """Reserve the bytes on disk; where the system or its file system cannot (macOS), write them."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+    zeros = memoryview(bytes(min(size, ZEROS)))
+    for start in range(0, size, ZEROS):
+        rest = zeros[: size - start]
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+
+
+def _map(file: int, shape: tuple[int, ...], dtype: "np.dtype[Any]") -> Array:
     """The file as a plain ndarray (indexing is faster than with memmap)."""
-    return np.asarray(np.memmap(path, dtype=dtype, mode="r+", shape=shape))
+    size = int(np.prod(shape)) * dtype.itemsize
+    array: Array = np.frombuffer(mmap.mmap(file, size), dtype).reshape(shape)
+    return array

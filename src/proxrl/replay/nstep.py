@@ -22,9 +22,8 @@ def n_step(rewards: Array, ends: Array, discount: float) -> tuple[Array, Array, 
     """
     batch, n = rewards.shape
     powers = _powers(discount, n)
-    if n == 1:  # equivalent and four times faster
-        ended = ends[:, 0] == TERMINATED
-        return rewards[:, 0], np.where(ended, np.float32(0), powers[1]), np.ones(batch, np.int64)
+    if n == 1:  # equivalent and several times faster
+        return rewards[:, 0], _discount_of_end(discount).take(ends[:, 0]), _ones(batch)
     counts = np.ones((batch, n), dtype=bool)  # whether no earlier step ended
     np.logical_and.accumulate(ends[:, :-1] == NO, axis=1, out=counts[:, 1:])
     spans = counts.sum(axis=1)  # k
@@ -39,3 +38,16 @@ def _powers(discount: float, n: int) -> Array:
     """gamma^0 ... gamma^n."""
     powers: Array = (discount ** np.arange(n + 1)).astype(np.float32)
     return powers
+
+
+@functools.lru_cache
+def _discount_of_end(discount: float) -> Array:
+    """The discount of one step, by how it ended."""
+    return np.array([0.0 if end == TERMINATED else discount for end in End], np.float32)
+
+
+@functools.lru_cache
+def _ones(batch: int) -> Array:
+    ones: Array = np.ones(batch, np.int64)
+    ones.flags.writeable = False
+    return ones

@@ -10,8 +10,8 @@ import numpy as np
 from proxrl.report.baselines import ITERATION_STEPS, Baseline
 from proxrl.report.figures.finals import baseline_aggregates, baseline_games
 from proxrl.report.findings import METRICS, Comparison, Findings
+from proxrl.report.labels import shown
 from proxrl.report.runs import Run
-from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate, nanmean, standard_error
 from proxrl.report.study import StudyResults, game_of
 from proxrl.report.training import latest, protocol_differences, rows
@@ -121,9 +121,11 @@ def _estimate(one: Estimate) -> Cell:
 def games_table(findings: Findings) -> Table:
     study = findings.study
     heads = ["game", *(block.name for block in study.blocks)]
+    scaled = study.scale.kind != "raw"  # a gain is relative to a human or DQN score
     for one in findings.main_comparisons:
         pro, base = one.pro.name, one.base.name
-        heads += [f"{pro} gain", f"{pro} area gain", f"P({pro} > {base})"]
+        heads += [f"{pro} gain", f"{pro} area gain"] if scaled else []
+        heads.append(f"P({pro} > {base})")
     means = [nanmean(block.final) for block in study.blocks]
     errors = [standard_error(block.final) for block in study.blocks]
     counts = [(~np.isnan(block.final)).sum(axis=0) for block in study.blocks]
@@ -136,15 +138,14 @@ def games_table(findings: Findings) -> Table:
             form = ",.0f" if abs(mean[game]) >= 1000 else ",.1f"
             cells.append(_number(float(mean[game]), form, spread + few))
         for one in findings.main_comparisons:
-            cells += _gain_cells(one, game)
+            cells += _gain_cells(one, game) if scaled else []
+            cells.append(_number(_chance(one.pro.final[:, game], one.base.final[:, game])))
         rows.append(cells)
     return Table("games-table", heads, rows, 1)
 
 
 def _gain_cells(one: Comparison, game: int) -> list[Cell]:
-    chance = _chance(one.pro.final[:, game], one.base.final[:, game])
-    gains = (one.final_gain[game], one.area_gain[game])
-    return [*(_number(float(gain), "+.1%") for gain in gains), _number(chance, ".2f")]
+    return [_number(float(gain[game]), "+.1%") for gain in (one.final_gain, one.area_gain)]
 
 
 def _chance(pro: Array, base: Array) -> float:
@@ -205,6 +206,12 @@ def runs_table(study: StudyResults) -> Table:
         for name, game, seed in study.missing
     ]
     return Table("runs-table", ["run", "status", "series", "game", "seed", "steps", "note"], rows)
+
+
+def unplaced_table(runs: Sequence[Run]) -> Table:
+    """Runs that are in no section."""
+    rows = [[Cell(run.path), Cell(run.status, kind=run.status), Cell(run.note)] for run in runs]
+    return Table("runs-table", ["run", "status", "note"], rows)
 
 
 def _run_row(run: Run, series: str) -> list[Cell]:

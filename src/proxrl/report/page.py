@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -44,21 +44,19 @@ def render(
     claims: Sequence["Claim"],
     baselines: Sequence[Baseline],
     command: str,
+    above: str = "",
 ) -> str:
-    """The whole file."""
+    """The whole file; `above` is the address of the page of all sections, if there are several."""
     study = findings.study
-    style = Markup(_asset("page.css") + _dark_colours(study, baselines))
-    script = Markup(_asset("page.js"))
+    style = Markup(asset("page.css") + dark_rules(dark_colours(study, baselines)))
+    script = Markup(asset("page.js"))
     counts = [one.verdict for one in claims]
     curves = next(one.plot for one in drawn if one.plot.id == "learning_curves")
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(
-            policy=(
-                f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
-                "img-src data:; base-uri 'none'; form-action 'none'"
-            ),
+            policy=policy(style, script),
             style=style,
             script=script,
             data=Markup(_json(_data(study, baselines))),
@@ -78,17 +76,26 @@ def render(
             games_table=tables.games_table(findings),
             claims=tables.claims_table(claims) if claims else None,
             counts=", ".join(f"{counts.count(one)} {one}" for one in dict.fromkeys(counts)),
+            unchecked=(
+                "Not checked: the paper’s claims are about its own settings, which logs of other "
+                "libraries do not record."
+                if study.from_other_libraries
+                else "Not checked: the paper’s claims are about Atari, and these runs are not."
+            ),
+            settings_known=not study.from_other_libraries,
             protocol=tables.protocol_table(study),
             series=tables.series_table(study),
             runs=tables.runs_table(study),
             command=command,
             version=__version__,
+            above=above,
+            scaled=study.scale.kind != "raw",
         )
     )
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("proxrl.report", "assets"),
         autoescape=True,
@@ -111,24 +118,37 @@ def _code(text: str) -> Markup:
     )
 
 
-def _asset(name: str) -> str:
-    loader = _environment().loader
+def asset(name: str) -> str:
+    loader = environment().loader
     assert loader is not None
-    return loader.get_source(_environment(), name)[0]
+    return loader.get_source(environment(), name)[0]
 
 
 def _hash(content: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
 
 
-def _dark_colours(study: StudyResults, baselines: Sequence[Baseline]) -> str:
+def policy(style: str, script: str | None = None) -> str:
+    """The Content-Security-Policy of a page: this style sheet and this script only."""
+    scripts = f"script-src '{_hash(script)}'; " if script is not None else ""
+    return (
+        f"default-src 'none'; {scripts}style-src '{_hash(style)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def dark_colours(study: StudyResults, baselines: Sequence[Baseline]) -> dict[tuple[str, str], None]:
+    """The figures' colours, each with the one that replaces it in dark mode."""
+    fixed = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--card)"}
+    series = [(block.series.colour, block.series.dark) for block in study.blocks]
+    return dict.fromkeys((*fixed.items(), *series, *((one.colour, one.dark) for one in baselines)))
+
+
+def dark_rules(pairs: Iterable[tuple[str, str]]) -> str:
     """CSS rules that recolour the figures in dark mode."""
-    pairs = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--card)"}
-    pairs |= {block.series.colour: block.series.dark for block in study.blocks}
-    pairs |= {one.colour: one.dark for one in baselines}
     rules = "".join(
         f'.plot [{what}="{light}"]{{{what}:{dark}}}'
-        for light, dark in pairs.items()
+        for light, dark in pairs
         for what in ("fill", "stroke")
     )
     return f"@media (prefers-color-scheme:dark){{{rules}}}\n"
@@ -146,6 +166,7 @@ def _data(study: StudyResults, baselines: Sequence[Baseline]) -> dict[str, Any]:
     scaled = study.scale.known if study.scale.kind != "raw" else np.zeros(len(study.games), bool)
     return {
         "axis": study.axis_name,
+        "returns": f"{study.episodes_are} return",
         "x": study.axis[thin][::-1].tolist(),
         "unit": study.scale.unit,
         "games": list(study.games),

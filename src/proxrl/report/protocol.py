@@ -1,4 +1,5 @@
-"""Scores are comparable only under one protocol; mixed protocols are rejected, naming what differs.
+"""Scores are comparable only under one protocol: runs with different protocols are in different
+sections of a report (sections.py), and a statistic over several of them raises an error.
 
 The protocol is how the game is presented, how it is scored, and how long an agent trains. The
 settings of the agent (network, replay, learner, target, pull, exploration) define series instead.
@@ -11,7 +12,7 @@ from typing import Any
 
 from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
-from proxrl.report.runs import Run
+from proxrl.runs.record import Run
 from proxrl.suites import suite_of
 
 PREFIXES = ("protocol.", "evaluation.")
@@ -41,6 +42,7 @@ def cut(run: Run, steps: int) -> Run:
         run,
         status="finished" if reached else "stopped" if run.status == "finished" else run.status,
         config=replace(run.asked, steps=steps),
+        known=None if run.known is None else {**run.known, "steps": min(run.known["steps"], steps)},
         steps=run.steps[keep],
         episodes=run.episodes[keep],
         curves={name: values[keep] for name, values in run.curves.items()},
@@ -69,7 +71,21 @@ def common_protocol(runs: Sequence[Run]) -> dict[str, Any]:
     return {setting: next(iter(values)) for setting, values in seen.items()}
 
 
+def protocol_of(run: Run) -> dict[str, Any]:
+    """The protocol of one run; raises `UserError` if it changed while the run was trained."""
+    return common_protocol([run])
+
+
+def place_of(env: str) -> str:
+    """What shares a section: the games of a suite with a scale, in one version (ALE/*-v5), or a
+    single environment."""
+    suite = suite_of(env)
+    return env if suite.scale == "raw" else env.replace(suite.game_of(env), "*")
+
+
 def _settings(run: Run) -> list[tuple[str, Any]]:
+    if run.known is not None:
+        return list(run.known.items())
     recorded = [
         (setting, line[name])
         for _, line in run.protocols

@@ -5,14 +5,14 @@ Games, seeds and the protocol (protocol.py) never distinguish series.
 """
 
 import colorsys
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError
-from proxrl.report.runs import Run
+from proxrl.report.labels import labels
+from proxrl.runs.record import Run
 from proxrl.suites import presets
 
 NAMES = {
@@ -44,19 +44,15 @@ COLOURS = {
     "rainbow-authors": ("#276749", "#9ae6b4"),
     "rainbow-authors-pro": ("#975a16", "#faf089"),
 }
-OTHERS = (("#6b46c1", "#b794f4"), ("#b83280", "#f687b3"), ("#744210", "#d6a977"))
+OTHERS = (
+    ("#6b46c1", "#b794f4"),
+    ("#b83280", "#f687b3"),
+    ("#744210", "#d6a977"),
+    ("#2c7a7b", "#5cc8cb"),
+    ("#4a5568", "#b5bfcd"),
+    ("#c05621", "#f5a167"),
+)
 DASHES = ("solid", "dash", "dot", "dashdot")
-SHORT = {
-    "c": "c",
-    "target.period": "period",
-    "target.tau": "τ",
-    "target.period_unit": "period in",
-    "learner.learning_rate": "α",
-    "proximal.rule": "rule",
-    "replay.batch_size": "batch",
-    "replay.n_step": "n",
-    "learner.discount": "γ",
-}
 NOT_THE_AGENT = ("protocol.", "evaluation.", "checkpoint.", "logging.")
 IDENTITY = ("agent", "env", "seed", "steps", "device", "threads")
 
@@ -141,22 +137,27 @@ def _of_one_agent(
     kinds: dict[tuple[Any, ...], list[int]] = {}
     for number, one in enumerate(settings):
         kinds.setdefault(tuple(one.get(name) for name in varied), []).append(number)
-    preset = _preset(runs[0].asked)
+    preset = _preset(runs[0].asked) if varied else {}
     usual = tuple(preset.get(name) for name in varied)
     if usual not in kinds:  # then the one with the most runs represents the agent
         usual = max(kinds, key=lambda kind: len(kinds[kind]))
     named = (kind for kind, members in kinds.items() if settings[members[0]] in headline)
     usual = next(named, usual)
     order = sorted(kinds, key=lambda kind: (kind != usual, [_order(value) for value in kind]))
+    by_kappa = all(run.asked.proximal.pull_per_sync is not None for run in runs)
+    words = tuple("kappa" if name == "c" and by_kappa else name for name in varied)
     groups: dict[Series, list[Run]] = {}
     for place, kind in enumerate(order):
-        differs = ", ".join(_labels(dict(zip(varied, kind, strict=True))))
+        first = kinds[kind][0]
+        differs = labels(
+            words, {**settings[first], "kappa": runs[first].asked.pull_per_sync}, preset
+        )
         label = NAMES.get(agent, agent) + (f" ({differs})" if differs else "")
         light, dark = (_shade(colour, place, len(order)) for colour in colours)
         series = Series(
             label,
             agent,
-            settings[kinds[kind][0]],
+            settings[first],
             varied,
             kind == usual,
             light,
@@ -172,33 +173,6 @@ def _preset(config: RunConfig) -> dict[str, Any]:
         return agent_settings(presets.make_like(config))
     except UserError:  # an agent of another version of proxrl
         return {}
-
-
-def _labels(varied: dict[str, Any]) -> list[str]:
-    """period 2,000, or Polyak and τ 0.05: the periodic rule is implied by a period."""
-    labels = []
-    for name, value in varied.items():
-        if value is None:
-            continue
-        if name == "target.rule":
-            if value == "polyak" or varied.get("target.period") is None:
-                labels.append({"polyak": "Polyak"}.get(value, value))
-        else:
-            labels.append(f"{SHORT.get(name, name)} {shown(value)}")
-    return labels
-
-
-def shown(value: Any) -> str:
-    """A setting's value for display; empty if the series does not have it."""
-    if value is None:
-        return ""
-    if isinstance(value, bool | str):
-        return str(value)
-    if isinstance(value, tuple):
-        return "×".join(map(str, value))
-    if value == math.inf:
-        return "∞"
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _order(value: Any) -> tuple[int, float, str]:

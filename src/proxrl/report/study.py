@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.report import scores
 from proxrl.report.protocol import common_protocol, cut
@@ -66,10 +67,28 @@ class StudyResults:
     blocks: tuple[Block, ...]
     runs: tuple[Run, ...]  # including unreadable ones
     missing: tuple[tuple[str, str, int], ...]  # series, game, seed
+    source: str = ""  # arguments of `proxrl report` that select these runs; default: the name
 
     @property
     def frame_skip(self) -> int:
         return int(self.protocol["protocol.frame_skip"])
+
+    @property
+    def period_steps(self) -> int:
+        """Agent steps between two evaluations; for logs of single episodes, between two points."""
+        return _period(self.protocol)
+
+    @property
+    def from_other_libraries(self) -> bool:
+        """Whether these are logs of other libraries, whose settings are unknown."""
+        return "log" in self.protocol
+
+    @property
+    def episodes_are(self) -> str:
+        """Whose returns are reported: evaluation episodes, or training episodes of some logs."""
+        return {"training episodes": "training", "returns": "logged"}.get(
+            self.protocol.get("returns", ""), "evaluation"
+        )
 
     @property
     def suite(self) -> Suite:
@@ -78,7 +97,7 @@ class StudyResults:
     @property
     def in_frames(self) -> bool:
         """Whether axes are in emulator frames, as in the paper, or in agent steps."""
-        return self.suite.axis == "frames"
+        return self.suite.axis == "frames" and "protocol.frame_skip" in self.protocol
 
     @property
     def axis(self) -> Array:
@@ -99,10 +118,20 @@ class StudyResults:
 
 
 def gather(
-    name: str, runs: Sequence[Run], steps: int | None = None, about: About | None = None
+    name: str,
+    runs: Sequence[Run],
+    steps: int | None = None,
+    about: About | None = None,
+    headline: Sequence[RunConfig] | None = None,
+    source: str = "",
 ) -> StudyResults:
-    """Combine all runs; raises `UserError` if their protocols differ."""
+    """Combine all runs; raises `UserError` if their protocols differ.
+
+    `headline`: configs of main series; default: those that `about` names by folder.
+    """
     about = about or About()
+    if headline is None:
+        headline = about.headline_configs(runs)
     if steps is not None:
         runs = [cut(run, steps) for run in runs]
     usable = [run for run in runs if run.usable]
@@ -110,14 +139,14 @@ def gather(
         raise UserError(f"invalid --steps {steps}: no run has an evaluation by then")
     protocol = common_protocol(usable)
     budget = int(protocol["steps"])
-    period = int(protocol["evaluation.period_steps"])
+    period = _period(protocol)
     games = tuple(sorted({game_of(run.asked.env) for run in usable}))
     seeds = tuple(sorted({run.asked.seed for run in usable}))
     evaluations = math.ceil(budget / period)
     together = math.ceil(evaluations / MAX_POINTS)
     count = math.ceil(evaluations / together)
     points = np.minimum(np.arange(1, count + 1) * together * period, budget)
-    groups = group(usable, about.headline_configs(runs))
+    groups = group(usable, headline)
     _require_one_run_each(groups)
     blocks = tuple(
         _block(series, members, games, seeds, budget, period * together, count)
@@ -138,7 +167,13 @@ def gather(
         blocks,
         tuple(runs),
         _missing(blocks, [run for run in runs if not run.usable]),
+        source,
     )
+
+
+def _period(protocol: dict[str, Any]) -> int:
+    found = protocol.get("evaluation.period_steps") or protocol["steps between points"]
+    return int(found)
 
 
 def game_of(env: str) -> str:
@@ -170,7 +205,7 @@ def _block(
         if run.status == "finished":
             final[at] = scores.final_score(run.steps, returns, run.episodes, budget)
             area[at] = scores.area_score(run.steps, returns, budget)
-        place = np.minimum((run.steps - 1) // width, count - 1)
+        place = np.clip((run.steps - 1) // width, 0, count - 1)
         for name, values in run.curves.items():
             curves[name][at] = _binned(values, place, count)
     return Block(series, tuple(runs), final, area, curves)

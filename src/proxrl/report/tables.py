@@ -41,10 +41,10 @@ def scores_csv(study: StudyResults) -> str:
                 *(_number(value) for value in (final, area, scaled)),
                 study.scale.kind,
                 *(_number(value) for value in (low, high)),
-                f"{config.c:g}" if config else "",
-                study.protocol["protocol.sticky_actions"],
-                study.protocol["evaluation.epsilon"],
-                study.protocol["evaluation.episodes"],
+                f"{config.c:g}" if config and run.known is None else "",
+                study.protocol.get("protocol.sticky_actions", ""),
+                study.protocol.get("evaluation.epsilon", ""),
+                study.protocol.get("evaluation.episodes", ""),
                 run.note,
             )
         )

@@ -96,9 +96,9 @@ def latest(all_rows: Sequence[Row]) -> list[Row]:
 def protocol_differences(study: StudyResults) -> list[str]:
     """Protocol settings in which these runs differ from Dopamine's."""
     return [
-        f"{name} is {study.protocol[name]} here and {value} there"
+        f"{name} is {study.protocol.get(name, 'unknown')} here and {value} there"
         for name, value in PUBLISHED_PROTOCOL.items()
-        if study.protocol[name] != value
+        if study.protocol.get(name) != value
     ]
 
 

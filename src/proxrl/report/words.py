@@ -13,8 +13,8 @@ from proxrl.report.findings import (
     Findings,
     sync_ratio_estimate,
 )
+from proxrl.report.labels import shown
 from proxrl.report.scores import final_window_steps
-from proxrl.report.series import shown
 from proxrl.report.statistics import Estimate
 from proxrl.report.study import StudyResults
 
@@ -57,7 +57,7 @@ def verdicts(findings: Findings) -> list[tuple[str, str]]:
     """(who is ahead, without a full stop; by how much, with intervals) of each comparison."""
     study = findings.study
     if not findings.aggregates and not findings.comparisons:
-        return [_nothing_finished(study)]
+        return [_no_numbers(study)]
     compared = findings.main_comparisons
     found = [(_verdict(one), _numbers(study, one)) for one in compared]
     if found:
@@ -81,9 +81,9 @@ def method(study: StudyResults) -> str:
     text = (
         "In brackets: 95% intervals over runs (Student's t with the standard error of a stratified "
         "bootstrap; runs are not paired by seed). A run's final score is the mean of its "
-        f"evaluation episodes in the last {window:,.0f} agent steps"
+        f"{study.episodes_are} episodes in the last {window:,.0f} agent steps"
     )
-    if int(study.protocol["evaluation.period_steps"]) > window:
+    if study.period_steps > window:
         text += ", or of its last evaluation if that was earlier"
     text += "."
     if study.scale.kind == "dqn":
@@ -142,12 +142,19 @@ def _all_games(one: Comparison) -> str:
     return text
 
 
-def _nothing_finished(study: StudyResults) -> tuple[str, str]:
+def _no_numbers(study: StudyResults) -> tuple[str, str]:
+    """The verdict if there is neither an aggregate nor a comparison."""
+    if any(run.status == "finished" for block in study.blocks for run in block.runs):
+        return (
+            "There is nothing to compare",
+            "these games have no common scale, and no game was played by two agents; final scores "
+            "are in the table of games.",
+        )
     reached = min(int(run.steps[-1]) for block in study.blocks for run in block.runs)
     return (
         f"No run has reached {study.budget_steps:,} agent steps yet",
         f"there are curves but no final scores. All runs have reached {reached:,}: `proxrl report "
-        f"{study.name} --steps {reached}` compares them there.",
+        f"{study.source or study.name} --steps {reached}` compares them there.",
     )
 
 
@@ -199,7 +206,7 @@ def coverage(findings: Findings) -> list[str]:
         by_status[run.status] = by_status.get(run.status, 0) + 1
     unfinished = [
         f"{by_status[status]} {status}"
-        for status in ("running", "stopped", "failed", "corrupt", "duplicate")
+        for status in ("running", "stopped", "failed", "corrupt", "duplicate", "mixed")
         if status in by_status
     ]
     if unfinished:

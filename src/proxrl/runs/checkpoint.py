@@ -18,14 +18,17 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from proxrl.config import RunConfig, differences, from_json
 from proxrl.errors import UserError
+from proxrl.files import plain, what_is
 from proxrl.types import Array, State
 
-FORMAT = 2
-READABLE = ("1", "2")
+FORMAT = 3
+READABLE = ("1", "2", "3")  # before 3: without config and digests of the other files
 SUFFIX = ".safetensors"
 ARRAY = "$array"
 UNNAMED = "learner."  # the prefix that array names omit
+MAY_CHANGE = ("steps", "evaluation.", "logging.")  # settings that may change when resuming
 
 
 class CorruptCheckpoint(ValueError):
@@ -54,7 +57,7 @@ def write(path: Path, state: State, before_rename: Callable[[], None] = lambda: 
         "sha256": _digest(arrays, f"{FORMAT} {document}"),
     }
     unfinished = path.with_suffix(".writing")
-    with open(unfinished, "wb") as file:
+    with open(unfinished, "wb", opener=plain) as file:
         file.write(save(arrays, metadata=metadata))
         file.flush()
         os.fsync(file.fileno())
@@ -65,6 +68,9 @@ def write(path: Path, state: State, before_rename: Callable[[], None] = lambda: 
 
 def read(path: Path) -> State:
     """Read the state; raises `CorruptCheckpoint`."""
+    kind = what_is(path)
+    if kind not in ("file", ""):
+        raise CorruptCheckpoint(f"{path.name} is a {kind}")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
@@ -72,17 +78,41 @@ def read(path: Path) -> State:
     except (SafetensorError, UnicodeDecodeError) as error:
         raise CorruptCheckpoint(f"{path.name} cannot be read ({error})") from None
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
     version, document = metadata.get("format"), metadata.get("state")
     if metadata.get("sha256") != _digest(arrays, f"{version} {document}"):
         raise CorruptCheckpoint(f"{path.name} does not match its checksum")
     if version not in READABLE:
         raise UserError(
-            f"{path} has format {version}, this version of proxrl reads {' and '.join(READABLE)}: "
+            f"{path} has format {version}, this version of proxrl reads 1, 2 and 3: "
             "use the version that wrote it"
         )
     values = json.loads(metadata["state"])
-    return _from_format_1(arrays, values) if version == "1" else joined(arrays, values)
+    try:
+        return _from_format_1(arrays, values) if version == "1" else joined(arrays, values)
+    except (KeyError, TypeError):
+        raise CorruptCheckpoint(f"{path.name} has a part missing") from None
+
+
+def changed_settings(state: State, config: RunConfig) -> dict[str, tuple[Any, Any]]:
+    """Settings in which a config differs from the checkpoint's; empty if it has none (format 2)."""
+    return differences(from_json(state["config"]), config) if "config" in state else {}
+
+
+def require_same_settings(state: State, config: RunConfig, where: Path) -> None:
+    """Raise a `UserError` if the file `where` has other settings than the checkpoint."""
+    changed = changed_settings(state, config).items()
+    fixed = [f"{path} was {a}, is {b}" for path, (a, b) in changed if not is_free(path)]
+    if fixed:
+        raise UserError(
+            f"{where} was changed since the checkpoint at step {state['step']:,}: "
+            f"{', '.join(fixed)}; restore it, or start a new run"
+        )
+
+
+def is_free(path: str) -> bool:
+    """Whether a setting may change when a run is resumed."""
+    return path.startswith(MAY_CHANGE)
 
 
 def split(state: State) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -20,7 +20,6 @@ next evaluation or checkpoint, and stops.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import shutil
@@ -32,17 +31,24 @@ from typing import Any, NamedTuple
 
 from proxrl.config import RunConfig, from_json, to_json
 from proxrl.errors import RunFailed, UserError
+from proxrl.files import plain, read_bytes, read_text, require_plain, write_text
 from proxrl.runs import checkpoint
-from proxrl.runs.lines import read_lines
+from proxrl.runs.lines import changed_since, read_lines
+from proxrl.runs.lock import LOCK, FolderLock, is_locked
 from proxrl.types import State
 
 CONFIG, METRICS, EPISODES, SPEED = "config.json", "metrics.jsonl", "episodes.jsonl", "speed.jsonl"
 EVALUATIONS = "evaluations.jsonl"
-LOCK, CHECKPOINTS = ".lock", "checkpoints"
-RUN_LOG, PROGRESS, ATTEMPTS = "log.txt", "progress.json", "attempts"
+CHECKPOINTS, REPLAY, ATTEMPTS = "checkpoints", "replay", "attempts"
+RUN_LOG, PROGRESS, FAILURE = "log.txt", "progress.json", "failure.txt"
 UNFINISHED_CONFIG = f"{CONFIG}.writing"
+TENSORBOARD, WANDB = "tensorboard", "wandb"
 NOT_YET_A_RUN = {LOCK, RUN_LOG, PROGRESS, ATTEMPTS, UNFINISHED_CONFIG}
 REPORTED = (CONFIG, METRICS)  # the files that a report reads
+LINES = (METRICS, EPISODES, SPEED, EVALUATIONS)
+FILES = (CONFIG, UNFINISHED_CONFIG, *LINES, LOCK, RUN_LOG, PROGRESS, FAILURE)
+UNWANTED_REPLAY = f"{REPLAY}.deleting"
+FOLDERS = (CHECKPOINTS, REPLAY, UNWANTED_REPLAY, ATTEMPTS, "tensorboard", "videos")
 COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # the files of a finished run
 
 
@@ -61,14 +67,17 @@ class RunFolder:
     """One run's folder."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not os.fspath(path):
+            raise UserError("the name of a run folder is empty")
         self.path = Path(path)
         self.checkpoints = self.path / CHECKPOINTS
-        self.replay = self.path / "replay"
+        self.replay = self.path / REPLAY
         self.videos = self.path / "videos"
-        self.failure = self.path / "failure.txt"
+        self.failure = self.path / FAILURE
         self.run_log = self.path / RUN_LOG
         self.attempts = self.path / ATTEMPTS
         self.attempt = 0  # number of this process; 0: it only reads
+        self._lock: FolderLock | None = None  # held by this process
 
     # --------------------------------------------------------------------------- config and files
 
@@ -87,12 +96,35 @@ class RunFolder:
             )
             raise UserError(f"{self.path} exists: {hint}")
 
+    def clear(self) -> None:
+        """Delete the run's files, config.json last; attempts and files of others stay."""
+        names = (METRICS, EPISODES, SPEED, EVALUATIONS, RUN_LOG, PROGRESS, TENSORBOARD, WANDB)
+        mine = [self.path / name for name in names]
+        for path in (*mine, self.checkpoints, self.replay, self.videos, self.failure):
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        (self.path / CONFIG).unlink(missing_ok=True)
+
     def make(self) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            (self.path / LOCK).touch()
+            os.close(plain(self.path / LOCK, os.O_WRONLY | os.O_CREAT))
         except OSError as error:
             raise UserError(f"cannot write to {self.path}: {error.strerror}") from None
+
+    def discard(self, whole: bool) -> None:
+        """Remove a new run that was refused before its first evaluation or checkpoint, so that the
+        folder can be used again; `whole`: with the folder itself."""
+        metrics = self.path / METRICS
+        if self.newest_step() is not None or (metrics.exists() and metrics.stat().st_size):
+            return
+        for path in [self.path] if whole else list(self.path.iterdir()):
+            if path.is_dir() and path.name not in NOT_YET_A_RUN:
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name not in NOT_YET_A_RUN:
+                path.unlink()
 
     def has_config(self) -> bool:
         """Whether a run has been started here."""
@@ -100,12 +132,15 @@ class RunFolder:
 
     def write_config(self, config: RunConfig) -> None:
         unfinished = self.path / UNFINISHED_CONFIG
-        unfinished.write_text(json.dumps(to_json(config), indent=2) + "\n")
+        write_text(unfinished, json.dumps(to_json(config), indent=2) + "\n")
         os.replace(unfinished, self.path / CONFIG)
 
     def config(self) -> RunConfig:
+        """Read config.json; raises `UserError` if it cannot be read, or if the folder contains
+        symbolic links or special files."""
+        require_plain(self.path, FILES, FOLDERS)
         try:
-            return from_json(json.loads((self.path / CONFIG).read_text()))
+            return from_json(json.loads(read_text(self.path / CONFIG)))
         except (FileNotFoundError, NotADirectoryError):
             raise UserError(f"{self.path} is not a run folder: it has no {CONFIG}") from None
         except OSError as error:
@@ -119,12 +154,12 @@ class RunFolder:
 
     def write_failure(self, line: str) -> None:
         with contextlib.suppress(OSError):  # on a full disk it is only printed
-            self.failure.write_text(line + "\n")
+            write_text(self.failure, line + "\n")
 
     def log_tail(self, number: int = 5) -> list[str]:
         """The last lines of log.txt."""
         try:
-            lines = self.run_log.read_text(errors="replace").splitlines()
+            lines = read_bytes(self.run_log).decode(errors="replace").splitlines()
         except OSError:
             return []
         return lines[-number:]
@@ -134,12 +169,12 @@ class RunFolder:
     def write_progress(self, progress: Progress) -> None:
         with contextlib.suppress(OSError):  # only for display
             text = json.dumps({"step": progress.step, "return": progress.last_return})
-            (self.path / PROGRESS).write_text(text)
+            write_text(self.path / PROGRESS, text)
 
     def progress(self) -> Progress | None:
         """The progress; None if there is none yet or it is being written."""
         try:
-            content = json.loads((self.path / PROGRESS).read_text())
+            content = json.loads(read_text(self.path / PROGRESS))
             return Progress(int(content["step"]), content["return"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -152,17 +187,23 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock as the newest attempt; raises `UserError` if another process holds it."""
-        with open(self.path / LOCK, "a") as file:
+        lock = FolderLock(self.path)
+        try:
             for patience in (0.1, 0.4, None):
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if lock.acquire():
                     break
-                except BlockingIOError:
-                    if patience is None:
-                        raise self._in_use() from None
-                    time.sleep(patience)  # another process may only be checking the lock
+                if patience is None:
+                    raise self._in_use()
+                time.sleep(patience)  # another process may only be checking the lock
+        except OSError as error:
+            raise UserError(f"cannot lock {self.path}: {error.strerror}") from None
+        self._lock = lock
+        try:
             self._enter_attempt()
             yield
+        finally:
+            self._lock = None
+            lock.release()
 
     def take_over(self, patience_seconds: float) -> None:
         """Make the process that trains here stop, by a newer attempt, and wait for the lock.
@@ -182,7 +223,9 @@ class RunFolder:
             time.sleep(0.2)
 
     def require_newest(self) -> None:
-        """Raise `Superseded` if a newer attempt than this process has started."""
+        """Raise `Superseded` if a newer attempt than this process has started, or may have."""
+        if self._lock is not None and self._lock.is_lost:
+            raise Superseded(f"{self.path / LOCK} was deleted: attempt {self.attempt} stops")
         newest = self.newest_attempt()
         if self.attempt and newest > self.attempt:
             raise Superseded(
@@ -217,32 +260,33 @@ class RunFolder:
     def _who(self) -> str:
         """The newest attempt as (pid 123 on host-a); empty if it cannot be read."""
         try:
-            text = (self.attempts / f"{self.newest_attempt()}.json").read_text()
-            about = json.loads(text)
+            about = json.loads(read_text(self.attempts / f"{self.newest_attempt()}.json"))
             return f" (pid {about['pid']} on {about['host']})"
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 
     def is_locked(self) -> bool:
         """Whether a process is training here now."""
-        try:
-            with open(self.path / LOCK) as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        return False
+        return is_locked(self.path)
 
     # ------------------------------------------------------------------------------- checkpoints
 
-    def newest_checkpoint(self, say: Callable[[str], None], repair: bool = False) -> State | None:
-        """The newest intact checkpoint; `say` reports damaged ones (renamed if `repair`)."""
+    def newest_checkpoint(
+        self,
+        say: Callable[[str], None],
+        repair: bool = False,
+        check: Callable[[State], None] = lambda state: None,
+    ) -> State | None:
+        """The newest intact checkpoint; `say` reports damaged ones (renamed if `repair`).
+
+        `check` may raise `CorruptCheckpoint` if other files do not agree with a checkpoint.
+        """
         damaged: dict[Path, checkpoint.CorruptCheckpoint] = {}
         for step in reversed(checkpoint.checkpoint_steps(self.checkpoints)):
             path = checkpoint.checkpoint_path(self.checkpoints, step)
             try:
                 found = checkpoint.read(path)
+                check(found)
             except checkpoint.CorruptCheckpoint as error:
                 damaged[path] = error
                 continue
@@ -268,17 +312,52 @@ class RunFolder:
         return steps[-1] if steps else None
 
     def is_complete(self, config: RunConfig) -> bool:
-        """Whether the final checkpoint exists and the run has cleaned up."""
-        untidy = self.replay.exists() and not config.checkpoint.keep_replay
-        return (self.newest_step() or 0) >= config.steps and not untidy
+        """Whether the run is finished and undamaged: its final checkpoint is intact, the other
+        files agree with it, and the run has cleaned up."""
+        step = self.newest_step() or 0
+        if step < config.steps or not self.is_tidy(config):
+            return False
+        try:
+            state = checkpoint.read(checkpoint.checkpoint_path(self.checkpoints, step))
+            checkpoint.require_same_settings(state, self.config(), self.path / CONFIG)
+            self.check_lines(state, exactly=True)
+        except (UserError, checkpoint.CorruptCheckpoint):
+            return False
+        return bool(state["step"] >= config.steps)
+
+    def check_lines(self, state: State, exactly: bool = False) -> None:
+        """Raise `CorruptCheckpoint` if metrics and episodes are not what the checkpoint recorded.
+
+        `exactly`: nothing follows, as in a finished run.
+        """
+        for part, name in (("metrics", METRICS), ("episodes", EPISODES)):
+            path, length = self.path / name, state["logger"][part]
+            wrong = changed_since(path, length, state["logger"].get(f"{part}_sha256"))
+            if exactly and not wrong and path.exists() and path.stat().st_size != length:
+                wrong = f"{name} is longer than when the checkpoint was saved"
+            if wrong:
+                raise checkpoint.CorruptCheckpoint(f"at step {state['step']:,}: {wrong}")
+
+    def is_tidy(self, config: RunConfig) -> bool:
+        """Whether no unwanted replay is left."""
+        unwanted = () if config.checkpoint.keep_replay else (self.replay,)
+        return not any(path.exists() for path in (self.path / UNWANTED_REPLAY, *unwanted))
 
     def tidy(self, config: RunConfig) -> None:
         """Delete the replay and all but the last checkpoint, unless configured to keep them."""
         if not config.checkpoint.keep_replay:
-            shutil.rmtree(self.replay, ignore_errors=True)
+            self.remove_replay()
         if not config.checkpoint.keep_all:
             for step in checkpoint.checkpoint_steps(self.checkpoints)[:-1]:
                 checkpoint.checkpoint_path(self.checkpoints, step).unlink()
+
+    def remove_replay(self) -> None:
+        """Delete the replay; if killed meanwhile, no part of it is left under its name."""
+        unwanted = self.path / UNWANTED_REPLAY
+        shutil.rmtree(unwanted, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            self.replay.rename(unwanted)
+        shutil.rmtree(unwanted, ignore_errors=True)
 
 
 def copy_finished(source: Path, target: Path) -> None:

@@ -46,7 +46,7 @@ def _row(path: Path, root: Path) -> list[str]:
     try:
         for last in place.speeds()[-1:]:
             rate, seen = f"{last['steps_per_second']:,.0f}", _ago(last["unix_time"])
-    except (ValueError, KeyError, TypeError):  # damaged: it is only for display
+    except (OSError, ValueError, KeyError, TypeError):  # damaged: it is only for display
         pass
     return [
         run.path if env.split("/")[-1] in run.path else f"{run.path} ({env})",

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from proxrl.config import RunConfig, from_json
+from proxrl.files import read_bytes
 from proxrl.runs.folder import CONFIG, METRICS, RunFolder
 from proxrl.runs.status import Status, status_of
 from proxrl.types import Array
@@ -66,6 +67,9 @@ class Run:
     curves: dict[str, Array] = field(default_factory=dict)  # name in CURVES -> [evaluations]
     protocols: tuple[tuple[int, dict[str, Any]], ...] = ()  # first step of each recorded one
     training: Array = field(default_factory=lambda: np.empty((0, 2)))  # last step, mean return
+    known: dict[str, Any] | None = (
+        None  # a log of another library: all that is known of its protocol
+    )
 
     @property
     def last_return(self) -> float | None:
@@ -74,7 +78,7 @@ class Run:
 
     @property
     def usable(self) -> bool:
-        return self.status not in ("corrupt", "duplicate") and len(self.steps) > 0
+        return self.status not in ("corrupt", "duplicate", "mixed") and len(self.steps) > 0
 
     @property
     def asked(self) -> RunConfig:
@@ -131,7 +135,7 @@ def run_folders(root: Path) -> Iterator[Path]:
 def _says_agent(path: Path) -> bool:
     """Whether this config.json belongs to a run, not to another program."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_bytes(path))
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and {"agent", "env"} <= content.keys()
@@ -139,7 +143,7 @@ def _says_agent(path: Path) -> bool:
 
 def _config(path: Path) -> RunConfig:
     try:
-        content = json.loads((path / CONFIG).read_bytes())
+        content = json.loads(read_bytes(path / CONFIG))
         if not isinstance(content, dict):
             raise Corrupt(f"{CONFIG} is not an object")
         return _checked(from_json(content))
@@ -166,7 +170,7 @@ def _checked(config: RunConfig) -> RunConfig:
 
 def _lines(path: Path) -> list[_Line]:
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -238,6 +242,6 @@ def _protocol(text: bytes, at: int) -> dict[str, Any]:
 
 def _first_line(path: Path) -> str:
     try:
-        return (path.read_text(errors="replace").splitlines() or [""])[0]
+        return (read_bytes(path).decode(errors="replace").splitlines() or [""])[0]
     except OSError as error:
         return f"{path.name}: {error.strerror}"

@@ -9,6 +9,7 @@
 | failed    | stopped with an error (failure.txt), or given up by a study after retries     |
 | corrupt   | config.json or metrics.jsonl cannot be read                                   |
 | duplicate | same config as another run, which the report uses instead                     |
+| mixed     | its protocol changed between two attempts: in no statistic of a report        |
 """
 
 from typing import Literal
@@ -16,7 +17,9 @@ from typing import Literal
 from proxrl.config import RunConfig
 from proxrl.runs.folder import RunFolder
 
-Status = Literal["waiting", "running", "stopped", "finished", "failed", "corrupt", "duplicate"]
+Status = Literal[
+    "waiting", "running", "stopped", "finished", "failed", "corrupt", "duplicate", "mixed"
+]
 
 
 def status_of(place: RunFolder, config: RunConfig, evaluated_step: int) -> Status:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from proxrl.config import RunConfig
+from proxrl.files import read_bytes, write_text
 from proxrl.runs.record import Run
 
 STUDY = "study.json"
@@ -38,14 +39,14 @@ class About:
 def write_about(folder: Path, about: About) -> None:
     """Replace study.json atomically."""
     unfinished = folder / f"{STUDY}.writing"
-    unfinished.write_text(json.dumps(dataclasses.asdict(about), indent=2) + "\n")
+    write_text(unfinished, json.dumps(dataclasses.asdict(about), indent=2) + "\n")
     os.replace(unfinished, folder / STUDY)
 
 
 def load_about(folder: Path) -> About:
     """Read study.json; raises `OSError`, or `ValueError` if it is damaged."""
     try:
-        return msgspec.json.decode((folder / STUDY).read_bytes(), type=About)
+        return msgspec.json.decode(read_bytes(folder / STUDY), type=About)
     except RecursionError as error:
         raise ValueError(str(error)) from None
 

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed, UserError
+from proxrl.extras import require
 from proxrl.studies.definition import BUILT_IN, Scale, Study, load
 from proxrl.studies.expand import Job, expand, scale_of
 
@@ -121,11 +122,13 @@ def run_study(options: StudyOptions, study: Study, scale: Scale) -> None:
 
     require_same_study(folder, study, scale)
     if options.export is not None:
-        require_exportable(options.export)
+        require_exportable(options.export, study, scale, jobs, folder)
     require_same(jobs)
     _require_one_report(jobs)
     _require_environments(jobs)
-    if options.dry_run:
+    if not options.dry_run:
+        require("report", "the report of a study")
+    else:
         from proxrl.studies.dry_run import print_dry_run
 
         print_dry_run(console, study, scale, Board(jobs), folder, options.executor, options.jobs)
@@ -168,7 +171,9 @@ def _conducted(
     waiting = [entry.job for entry in board.of("waiting")]
     needs = needs_of(waiting, calibrate=False)
     executor = executor_for(options, waiting, needs, folder, ray)
-    title = f"{study.name} at scale {scale.name}: {study.title}"
+    title = study.title
+    if study.scales:  # not `proxrl train --seeds`
+        title = f"{study.name} at scale {scale.name}: {title}"
     say(f"{title}\n{summary(board)}; in {folder}")
     try:
         require_disk(board, needs, executor.at_once, folder)
@@ -243,7 +248,12 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
     """Run a planning study: no runs, one experiment."""
     from proxrl.planning import command
     from proxrl.runs.study_file import STUDY
-    from proxrl.studies.folder import export_files, opened, require_same_study
+    from proxrl.studies.folder import (
+        export_files,
+        opened,
+        require_exportable,
+        require_same_study,
+    )
     from proxrl.training.amounts import gigabytes
 
     usual = StudyOptions()
@@ -252,6 +262,8 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
             raise UserError(f"invalid --{name}: {study.name} is a planning study and has no runs")
     chosen = command.PlanOptions(**{**(study.plan or {}), **scale.plan}, out=folder)
     require_same_study(folder, study, scale)
+    if options.export is not None:
+        require_exportable(options.export, study, scale, [], folder)
     if options.dry_run:
         command.check(chosen)
         differs = [

@@ -9,8 +9,9 @@
     preset = "dqn"
     target.rule = "polyak"                  # any setting of a run, by its dotted name
     grid.target.tau = [0.05, 0.005]         # one variant for each
+    games = ["Breakout"]                    # optional: only these of the scale's games
 
-    [scales.mine]                           # besides smoke, session, laptop and paper
+    [scales.mine]                           # besides smoke, tune, session, laptop and paper
     env = "MinAtar/{game}-v1"
     games = ["Breakout"]
     seeds = [0, 1, 2]
@@ -38,10 +39,11 @@ DATA = resources.files("proxrl.studies") / "data"
 # fmt: off
 BUILT_IN = (  # by figure
     "pmpi", "tune-c", "main", "distance", "period", "polyak", "anneal", "larger-c", "value-space",
-    "control", "rules", "demo",
+    "control", "rules", "rainbow-kappa", "dopamine-check", "demo",
 )
 # fmt: on
 STUDY_KEYS = ("title", "figures", "written_for", "headline", "variants", "scales", "plan")
+VARIANT_KEYS = ("preset", "grid", "games")
 SCALE_KEYS = ("env", "games", "seeds", "steps", "plan")
 FOLLOWS_FROM = {  # settings of a run that other keys of a study determine
     "agent": "the variant's preset",
@@ -60,6 +62,7 @@ class Variant:
     name: str
     preset: str
     settings: dict[str, Any]
+    games: tuple[str, ...] = ()  # only these of the scale's games; empty: all
 
 
 @dataclass(frozen=True)
@@ -164,14 +167,15 @@ def _variants(name: str, table: Any) -> list[Variant]:
     if not isinstance(table, dict):
         raise UserError(f"{where} must be a table: [{where}]")
     _require_name(name, where)
-    table = dict(table)
     preset = take(table, "preset", str, where)
     if preset not in AGENTS:
         raise UserError(f"{where}: unknown preset {preset}{nearest(preset, AGENTS)}")
     grid = dotted(take(table, "grid", dict, where, default={}))
-    del table["preset"]
-    table.pop("grid", None)
-    settings = _settings(table, where, ("preset", "grid"))
+    games = table.get("games", [])
+    if not isinstance(games, list) or not all(isinstance(game, str) for game in games):
+        raise UserError(f"{where}: games must be a list of names")
+    table = {key: value for key, value in table.items() if key not in VARIANT_KEYS}
+    settings = _settings(table, where, VARIANT_KEYS)
     axes = []
     for path, values in grid.items():
         if not isinstance(values, list) or not values:
@@ -182,6 +186,7 @@ def _variants(name: str, table: Any) -> list[Variant]:
             "-".join([name, *(f"{path.rsplit('.', 1)[-1]}-{_short(value)}" for path, value in at)]),
             preset,
             {**settings, **dict(at)},
+            tuple(games),
         )
         for at in itertools.product(*axes)
     ]

@@ -118,7 +118,7 @@ def _words(
     beside = "; use --jobs N for N at a time on the cluster" if executor == "ray" else ""
     about = [
         f"{_counted(len(jobs), 'run')}{' (' + ', '.join(statuses) + ')' if statuses else ''}: "
-        f"{_counted(len(board.variants), 'variant')} x {_counted(len(games), 'game')} x "
+        f"{_counted(len(board.variants), 'variant')}, {_counted(len(games), 'game')}, "
         f"{_counted(len(seeds), 'seed')}, "
         f"{jobs[0].config.steps:,} agent steps each, in {folder}/VARIANT/GAME/seedN",
         f"games: {', '.join(games)}; seeds: {', '.join(map(str, seeds))}",

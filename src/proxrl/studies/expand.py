@@ -53,11 +53,15 @@ def expand(
     """
     where = f"{study.name} at scale {scale.name}"
     variants = {variant.name: variant for variant in study.variants}
+    for variant in study.variants:
+        if variant.games and not set(variant.games) & set(scale.games):
+            raise UserError(f"{where}: none of {variant.name}'s games: {', '.join(variant.games)}")
     return [
-        _job(study, scale, variants[variant], game, seed, folder)
+        _job(study, scale, variants[name], game, seed, folder)
         for seed in _chosen(seeds, scale.seeds, f"seed of {where}")
         for game in _chosen(games, scale.games, f"game of {where}")
-        for variant in _chosen(only, tuple(variants), f"variant of {study.name}")
+        for name in _chosen(only, tuple(variants), f"variant of {study.name}")
+        if game in (variants[name].games or scale.games)
     ]
 
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proxrl import __version__
+from proxrl.config import differences
 from proxrl.errors import UserError
-from proxrl.runs.folder import METRICS, REPORTED
+from proxrl.runs.folder import METRICS, REPORTED, RunFolder
 from proxrl.runs.study_file import STUDY, About, load_about, write_about
 from proxrl.studies.definition import Scale, Study
 from proxrl.studies.expand import Job
@@ -17,7 +18,7 @@ from proxrl.studies.expand import Job
 LOCK = ".study-lock"
 
 
-def require_same_study(folder: Path, study: Study, scale: Scale) -> None:
+def require_same_study(folder: Path, study: Study, scale: Scale, option: str = "--folder") -> None:
     """Raise a `UserError` if the folder belongs to another study or scale."""
     try:
         there = load_about(folder)
@@ -28,13 +29,13 @@ def require_same_study(folder: Path, study: Study, scale: Scale) -> None:
     except OSError as error:
         raise UserError(f"{folder / STUDY} cannot be read: {error.strerror}") from None
     except ValueError:
-        raise UserError(f"{folder / STUDY} is damaged: choose another --folder") from None
+        raise UserError(f"{folder / STUDY} is damaged: choose another {option}") from None
     if not (there.study and there.scale):
-        raise UserError(f"{folder / STUDY} is damaged: choose another --folder")
+        raise UserError(f"{folder / STUDY} is damaged: choose another {option}")
     if (there.study, there.scale) != (study.name, scale.name):
         raise UserError(
             f"{folder} belongs to the study {there.study} at scale {there.scale}: "
-            "choose another --folder"
+            f"choose another {option}"
         )
 
 
@@ -78,11 +79,30 @@ def _cannot_write(folder: Path, error: OSError) -> UserError:
     return UserError(f"cannot write to {folder}: {error.strerror or error}")
 
 
-def require_exportable(out: Path) -> None:
-    """Raise a `UserError` before days of training, not after."""
+def require_exportable(
+    out: Path, study: Study, scale: Scale, jobs: Sequence[Job], folder: Path
+) -> None:
+    """Raise a `UserError` before days of training, not after: if the export cannot be written, or
+    would overwrite anything but an earlier export of the same study."""
     above = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not (above.is_dir() and os.access(above, os.W_OK)):
         raise UserError(f"cannot export to {out}: {above} is not a writable directory")
+    if (out / LOCK).exists() or out.resolve() == folder.resolve():
+        raise UserError(f"cannot export to {out}: it is the folder of a study; choose another")
+    require_same_study(out, study, scale, "--export")
+    if not jobs and out.exists() and os.listdir(out) and not (out / STUDY).exists():
+        raise UserError(f"cannot export to {out}: it is neither empty nor an export")
+    for job in jobs:
+        there = RunFolder(out / job.folder.relative_to(folder))
+        if not there.path.exists():
+            continue
+        others = set(os.listdir(there.path)) - set(REPORTED)
+        if others:
+            raise UserError(
+                f"cannot export to {out}: {there.path / min(others)} is not of an export"
+            )
+        if there.has_config() and differences(there.config(), job.config).keys() - {"threads"}:
+            raise UserError(f"cannot export to {out}: {there.path} is another run")
 
 
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:

@@ -22,7 +22,7 @@ def measure(wanted: Sequence[tuple[RunConfig, bool]]) -> list[Requirements]:
         return []
     question = [{"config": to_json(config), "timed": timed} for config, timed in wanted]
     done = subprocess.run(
-        [sys.executable, "-m", "proxrl.studies.measure"],
+        [sys.executable, "-P", "-m", "proxrl.studies.measure"],
         input=json.dumps(question),
         capture_output=True,
         text=True,

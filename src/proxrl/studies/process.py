@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from proxrl.config import RunConfig, to_json
+from proxrl.files import plain
 from proxrl.runs.folder import RunFolder
 
 FINISHED, FAILED, MISTAKE, CRASHED, AGAIN, STOPPED = 0, 1, 2, 70, 75, 143  # see worker.py
@@ -33,9 +34,17 @@ def start(
     """
     folder.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "OMP_NUM_THREADS": str(max(1, config.threads))}
-    with open(RunFolder(folder).run_log, "ab") as log:
+    with open(RunFolder(folder).run_log, "ab", opener=plain) as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "proxrl.studies.worker", str(folder), str(os.getpid()), how],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "proxrl.studies.worker",
+                str(folder),
+                str(os.getpid()),
+                how,
+            ],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

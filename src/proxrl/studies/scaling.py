@@ -16,6 +16,7 @@ inside the gradient Adam rescales it.
 
 from typing import Any
 
+from proxrl.config.rules import PULLS
 from proxrl.suites import presets, suite_named, suite_of
 
 
@@ -34,7 +35,7 @@ def carried_over(
         "learner.learning_rate": rate,
         "learner.annealed_rate": rate,
     }
-    if settings.get("proximal.rule", here.proximal.rule) == "parameters":
+    if settings.get("proximal.rule", here.proximal.rule) in PULLS:
         factors["proximal.c"] = rate * updates
     carried = {
         path: _plain(value * factors[path]) if path in factors else value

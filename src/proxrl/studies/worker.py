@@ -21,13 +21,14 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 from proxrl.config import RunConfig, differences, from_json
-from proxrl.errors import RunFailed, UserError
+from proxrl.errors import EnvironmentFault, RunFailed, UserError
 from proxrl.runs.folder import Progress, RunFolder
 from proxrl.studies.process import AGAIN, CRASHED, FAILED, FINISHED, MISTAKE, STOPPED
 from proxrl.training.loop import Trainer
+from proxrl.training.progress import Display
 from proxrl.training.resources import NotEnough
 from proxrl.training.run import Stopped, resolved, resume, train
 
@@ -44,6 +45,9 @@ def run_job(config: RunConfig, folder: Path, how: How) -> int:
     try:
         _train_or_resume(config, folder, display, how)
     except UserError as error:
+        if isinstance(error, EnvironmentFault) and error.__cause__ is not None:
+            display.say(f"{traceback.format_exc().rstrip()}\n{error}")
+            return CRASHED  # an exception may not repeat itself
         display.say(str(error))
         return AGAIN if isinstance(error, NotEnough) else MISTAKE
     except RunFailed as error:
@@ -76,29 +80,24 @@ def _train_or_resume(config: RunConfig, folder: Path, display: "Reporter", how: 
     if other:
         raise UserError(f"{folder} has another run: {', '.join(other)} differ")
     display.say(f"continued from step {place.newest_step() or 0:,}")
-    resume(folder, display=display)
+    resume(folder, display=display, trust=True)  # it names what the study names
 
 
-class Reporter:
-    """A display that writes lines to the log and progress to progress.json."""
+class Reporter(Display):
+    """Writes lines to the log and progress to progress.json."""
 
     def __init__(self, place: RunFolder) -> None:
         self._place, self._next_beat = place, 0.0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
     def say(self, line: str) -> None:
         print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", flush=True)
 
-    def update(self, run: Trainer) -> None:
-        now = time.monotonic()
-        if now < self._next_beat and run.step < run.config.steps:
-            return
-        self._next_beat = now + BEAT_SECONDS
+    def on_step(self, run: Trainer) -> None:
+        if time.monotonic() >= self._next_beat:
+            self.on_evaluation(run)
+
+    def on_evaluation(self, run: Trainer) -> None:
+        self._next_beat = time.monotonic() + BEAT_SECONDS
         score = run.last_evaluation.mean if run.last_evaluation else None
         self._place.write_progress(Progress(run.step, score))
 

@@ -86,7 +86,7 @@ ATARI = Suite(
     },
     provider="ale_py",
     package="ale-py",
-    install="pip install ale-py",
+    install="pip install 'proxrl[atari]'",
     make="proxrl.envs.atari:make",
     protocol=frozenset({"sticky_actions", "frame_skip", "life_loss_terminal"}),
     games=tuple(row["game"] for row in _TABLE if row["in_paper"] == "yes"),

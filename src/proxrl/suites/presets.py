@@ -10,6 +10,7 @@ from typing import Any
 
 from proxrl.config import RunConfig, differences
 from proxrl.errors import UserError
+from proxrl.plugins import imported
 from proxrl.suites import any as other
 from proxrl.suites.registry import ANY, suite_of
 from proxrl.suites.suite import AGENTS, Suite
@@ -19,14 +20,27 @@ __all__ = ["AGENTS", "describe", "make", "make_like", "of_suite"]
 MOST_NAMED = 4  # changed settings named in `describe`
 
 
-def make(agent: str, env: str, overrides: dict[str, Any] | None = None, **top: Any) -> RunConfig:
+def make(
+    agent: str,
+    env: Any,
+    overrides: dict[str, Any] | None = None,
+    *,
+    env_kwargs: dict[str, Any] | None = None,
+    **top: Any,
+) -> RunConfig:
     """The preset of this agent for this environment.
 
-    An environment without a suite is made once, to choose settings by its observation.
+    `env`: a Gymnasium id (`env_kwargs` are its keyword arguments), a function that makes the
+    environment, or a `gymnasium.Env`. A run on a function of a notebook or on an object can be
+    resumed only after the same call; see `proxrl.envs.given`. An environment without a suite is
+    made once, to choose settings by its observation.
 
     >>> make("dqn-pro", "CartPole-v1", {"proximal.c": 0.5}, seed=3)
     """
     _require_agent(agent)
+    if not isinstance(env, str) or env_kwargs:
+        env = imported("proxrl.envs.given:name_of", "environment")(env, env_kwargs)
+        other.observation_of.cache_clear()  # the same name may stand for something else now
     return of_suite(_settings_for(env), agent, env).override({**top, **(overrides or {})})
 
 

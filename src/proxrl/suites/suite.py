@@ -116,7 +116,7 @@ class Suite:
         return re.compile(self.ids)
 
     def matches(self, env: str) -> bool:
-        return self._pattern.fullmatch(bare_id(env)) is not None
+        return self._pattern.fullmatch(bare_id(env).split(",")[0]) is not None
 
     def game_of(self, env: str) -> str:
         """Breakout for ALE/Breakout-v5; the id itself if `ids` has no group `game`."""

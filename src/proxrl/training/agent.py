@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.config import RunConfig
 from proxrl.envs import Environment
 from proxrl.errors import UserError
-from proxrl.runs.folder import RunFolder
+from proxrl.plugins import require_trust
+from proxrl.runs.checkpoint import require_same_settings
+from proxrl.runs.folder import CONFIG, RunFolder
 from proxrl.training.environments import scoring_environment, side_by_side
 from proxrl.training.evaluate import Evaluation, evaluate
 from proxrl.training.machine import resolve_device
+from proxrl.training.streams import independent_seed
 from proxrl.types import Array
 
 
@@ -37,24 +41,38 @@ class Agent:
 
     @classmethod
     def load(
-        cls, folder: str | os.PathLike[str], device: str = "auto", pictures: bool = False
+        cls,
+        folder: str | os.PathLike[str],
+        device: str = "auto",
+        pictures: bool = False,
+        trust: bool = False,
     ) -> "Agent":
-        """Load the newest checkpoint of a run folder; `pictures`: enable rendering."""
+        """Load the newest checkpoint of a run folder.
+
+        `pictures`: enable rendering. `trust`: import the modules that the run's config names, if
+        any (an environment, network or proximal rule given as module:name); that executes code.
+        """
         place = RunFolder(folder)
         config = place.config()
-        state = place.newest_checkpoint(say=lambda line: print(line, file=sys.stderr))
+        require_trust(config, folder, trust)
+        state = place.newest_checkpoint(
+            say=lambda line: print(line, file=sys.stderr),
+            check=lambda state: require_same_settings(state, config, place.path / CONFIG),
+        )
         if state is None:
             raise UserError(f"{place.path} has no checkpoint yet: train it first")
         environment = scoring_environment(config, pictures)
         spec, actions = environment.observation, environment.actions
         network = build_network(spec, actions, config.network, config.seed, config.head)
-        network.load_state_dict(
-            {
-                name.removeprefix("online."): torch.from_numpy(array)
-                for name, array in state["learner"].items()
-                if name.startswith("online.")
-            }
-        )
+        weights = {
+            name.removeprefix("online."): torch.from_numpy(array)
+            for name, array in state["learner"].items()
+            if name.startswith("online.")
+        }
+        try:
+            network.load_state_dict(weights)
+        except RuntimeError:  # edited, and the checkpoint is of a version that cannot tell
+            raise UserError(f"{place.path / CONFIG} does not fit the checkpoint") from None
         return cls(network.to(resolve_device(device)), config, [environment], state["step"])
 
     def predict(self, observation: Any, deterministic: bool = True) -> tuple[Any, None]:
@@ -90,8 +108,16 @@ class Agent:
         epsilon: float | None = None,
         watch: Callable[[Array], None] | None = None,
         stop: Callable[[], bool] = lambda: False,
+        seed: int | None = None,
     ) -> Evaluation:
-        """Undiscounted, unclipped returns with their protocol."""
+        """Undiscounted, unclipped returns with their protocol.
+
+        By default with the random draws of the run's own evaluation at this step, which it
+        repeats; with a `seed`, with draws of its own: an independent score.
+        """
+        config = self.config
+        if seed is not None:
+            config = replace(config, seed=independent_seed(config.seed, seed))
         silence(noisy_layers(self.network))
         count = side_by_side(self.config, episodes) if watch is None else 1
         while len(self._environments) < count:
@@ -99,7 +125,7 @@ class Agent:
         return evaluate(
             self.network,
             self._environments[:count],
-            self.config,
+            config,
             self.step,
             self.device,
             episodes,

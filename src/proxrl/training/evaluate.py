@@ -24,6 +24,8 @@ from proxrl.envs import Environment, Episodes, FrameStack
 from proxrl.training.streams import EVALUATION_STREAM
 from proxrl.types import Array
 
+EPISODE_LIMIT = 27_000  # agent steps, if neither protocol nor environment limit an episode
+
 
 class Interrupted(Exception):
     """The evaluation was asked to stop."""
@@ -35,6 +37,7 @@ class Evaluation(NamedTuple):
     returns: list[float]
     lengths: list[int]  # agent steps
     protocol: dict[str, Any]
+    limit: int | None = None  # `EPISODE_LIMIT`, if it ended an episode
 
     @property
     def mean(self) -> float:
@@ -87,6 +90,7 @@ def evaluate(
     epsilon = config.evaluation.epsilon if epsilon is None else epsilon
     used = environments if min_steps else environments[:episodes]
     spec = used[0].observation
+    limit = _limit_of(used[0], config)
     states = np.zeros((len(used), *spec.state_shape), spec.dtype)
     lanes = [
         _Lane(
@@ -119,7 +123,21 @@ def evaluate(
         returns=[result.total for result in wanted],
         lengths=[result.length for result in wanted],
         protocol=protocol(config, episodes, epsilon, min_steps),
+        limit=limit if any(result.length == limit for result in wanted) else None,
     )
+
+
+def no_time_limit(env: str, limit: int) -> str:
+    return (
+        f"{env} has no time limit: evaluation episodes end after {limit:,} steps "
+        "(set protocol.max_episode_steps)"
+    )
+
+
+def _limit_of(environment: Environment, config: RunConfig) -> int | None:
+    """`EPISODE_LIMIT` if nothing else limits an episode: an evaluation must end."""
+    own = config.protocol.max_episode_steps or getattr(environment, "time_limit", None)
+    return None if own else EPISODE_LIMIT
 
 
 class _Result(NamedTuple):
@@ -157,7 +175,10 @@ class _Lane:
     ) -> None:
         self._key = (EVALUATION_STREAM, step)
         self._episodes = Episodes(
-            environment, config.seed, self._key, config.protocol.max_episode_steps
+            environment,
+            config.seed,
+            self._key,
+            config.protocol.max_episode_steps or _limit_of(environment, config),
         )
         self._stack = stack
         self._seed = config.seed

@@ -6,7 +6,6 @@ moment and resumed is bit-identical to one that was never killed.
 """
 
 import collections
-import shutil
 from collections.abc import Callable
 
 import numpy as np
@@ -14,14 +13,14 @@ import numpy as np
 from proxrl.agents.learner import Learner
 from proxrl.agents.noisy import noisy_layers, silence
 from proxrl.agents.policy import epsilon_greedy, linear_epsilon
-from proxrl.config import RunConfig
+from proxrl.config import RunConfig, to_json
 from proxrl.envs import Episodes, FrameStack, NotRestorable
 from proxrl.replay import Gather, ReplayLog, UniformReplay, sampler_of
-from proxrl.replay.log import NEW, is_whole
+from proxrl.replay.log import NEW
 from proxrl.runs.folder import RunFolder
 from proxrl.training.agent import Agent
 from proxrl.training.checkpoint import Checkpointer
-from proxrl.training.evaluate import Evaluation, evaluate
+from proxrl.training.evaluate import Evaluation, evaluate, no_time_limit
 from proxrl.training.machine import changed_since, describe_machine
 from proxrl.training.metrics import NO_LINES, Interval, RunLogger
 from proxrl.training.preflight import Setup, set_up
@@ -52,6 +51,7 @@ class Trainer:
         self.say = say
         self.scoring_environments = setup.scoring_environments
         self._lent_environments = False  # to an agent
+        self._said_limit = False
 
         self.step = 0
         self.evaluated_step = 0
@@ -77,6 +77,7 @@ class Trainer:
             self.generators.get("noise"),
             self.generators.get("rule"),
         )
+        self._values = self.learner.online.of_state()  # for acting
         self.interval = Interval()
         self.training_returns = TrainingReturns(
             config.evaluation.training_period_steps, state["step"] if state else 0
@@ -115,10 +116,10 @@ class Trainer:
         spec = self.episodes.environment.observation
         rings = (spec, self.config.replay.capacity, self.config.checkpoint.period_steps)
         start: int = state["log_start"] if state else 0
-        if state and is_whole(self.folder.log(start), *rings):
+        if state and self.folder.log(start).exists():
             return ReplayLog(self.folder.log(start), *rings, reopen=True), start, True
         start = state["step"] if state else 0
-        shutil.rmtree(self.folder.replay, ignore_errors=True)
+        self.folder.remove_replay()  # of no checkpoint
         return ReplayLog(self.folder.log(start), *rings), start, False
 
     def _make_gather(self) -> Gather:
@@ -132,12 +133,11 @@ class Trainer:
         config = self.config
         self.learner.draw_noise()
         action = epsilon_greedy(
-            self.learner.online,
+            self._values,
             self.stack.state,
             self.epsilon,
             self.episodes.environment.actions,
             self.generators["acting"],
-            self.device,
         )
         now = self.episodes.step(action)
         end = self._learning_end(now.end)
@@ -174,6 +174,11 @@ class Trainer:
     def is_warm(self) -> bool:
         full = self.log.oldest > 0  # with very short episodes, at fewer transitions than capacity
         return full or len(self.replay) >= self.config.replay.warmup_steps
+
+    @property
+    def training_return(self) -> float | None:
+        """Mean return of the training episodes since the last evaluation; None if none ended."""
+        return self.interval.tallies["episode_return"].mean
 
     def _learning_reward(self, reward: float) -> float:
         return max(-1.0, min(1.0, reward)) if self.config.protocol.clip_rewards else reward
@@ -230,6 +235,9 @@ class Trainer:
             self.device,
             stop=stop,
         )
+        if scored.limit and not self._said_limit:
+            self._said_limit = True
+            self.say(no_time_limit(self.config.env, scored.limit))
         self.last_evaluation = scored
         self.evaluated_step = self.step
         self.logger.interval(
@@ -265,6 +273,7 @@ class Trainer:
             "log_start": self._log_start,
             "previous_log": self._log_states[-1],
             "machine": self.machine,
+            "config": to_json(self.config),
             **{name: part.state() for name, part in self.parts.items()},
         }
 
@@ -287,6 +296,8 @@ class Trainer:
             self._begin(self.episodes.begin())
             return
         self._log_states = [state["previous_log"], state["log"]]
+        if "checksums" in state:
+            self.log.remember(state["log"], state["checksums"])
         self.log.protect(state["previous_log"])
         try:
             self._relive()
@@ -301,7 +312,14 @@ class Trainer:
         self.checkpointer.wait()
         self.log.protect(self._log_states[0])
         state = self.state()
-        self.checkpointer.save(self.step, state, first=self._sync_files)
+
+        def prepare() -> None:
+            """In the background: training does not change what the state refers to."""
+            self.log.sync()
+            self.logger.sync()
+            state["checksums"] = self.log.checksums(state["log"])
+
+        self.checkpointer.save(self.step, state, first=prepare)
         self.saved_step = self.step
         self._log_states = [*self._log_states, state["log"]][-2:]
         if self.log.full:  # very short episodes: free space before the next checkpoint
@@ -309,10 +327,6 @@ class Trainer:
             self.log.protect(self._log_states[0])
         if self.log.full:
             self.log.protect(self._log_states[-1])
-
-    def _sync_files(self) -> None:
-        self.log.sync()
-        self.logger.sync()
 
     def _relive(self) -> None:
         """Restore the environment by replaying its actions, and compare with the log."""

@@ -2,25 +2,31 @@
 
 import ctypes
 import platform
+import subprocess
 from importlib import metadata
 from pathlib import Path
 
 import torch
+from threadpoolctl import threadpool_limits
 
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.suites import BUILT_IN, suite_of
 
+CPUINFO = Path("/proc/cpuinfo")
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
 
 
 def prepare_process(threads: int) -> None:
     """Set the thread count, and have glibc keep freed memory.
 
+    NumPy's matrix products, of acting, are too small for more than one thread.
+
     By default glibc returns large freed blocks to the kernel and faults them in again at the next
     update, which costs an eighth of an update's time on 84 x 84 images.
     """
     torch.set_num_threads(threads)
+    threadpool_limits(1, user_api="blas")
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(M_TRIM_THRESHOLD, 1 << 30)
@@ -67,14 +73,19 @@ def changed_since(before: dict[str, str], now: dict[str, str]) -> str:
 
 
 def cpu_model() -> str:
-    with_names = Path("/proc/cpuinfo")
-    if with_names.exists():
-        first_core = with_names.read_text().split("\n\n")[0].splitlines()
+    if CPUINFO.exists():
+        first_core = CPUINFO.read_text().split("\n\n")[0].splitlines()
         pairs = (line.partition(":") for line in first_core)
         fields = {key.strip(): value.strip() for key, _, value in pairs}
         parts = (fields.get(key, "") for key in ("model name", "cpu family", "model", "stepping"))
         return " ".join(parts).strip()
-    return platform.processor()
+    try:  # macOS
+        asked = subprocess.run(
+            ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=True
+        )
+        return asked.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return platform.processor() or platform.machine()
 
 
 def _optional_versions(*names: str) -> dict[str, str]:

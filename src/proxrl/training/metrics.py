@@ -76,8 +76,8 @@ class Interval:
 
     def add_update(self, update: "Update") -> None:
         """Keep its values, tensors on the learner's device, until `read_updates`."""
-        self._report("loss", update.loss)
-        self._report("mean_value", update.mean_value)
+        self._report("loss", update.losses)
+        self._report("mean_value", update.values)
         if update.distances is not None:
             self._report("parameter_distance", update.distances.parameters)
             self._report("value_distance", update.distances.values)
@@ -93,10 +93,16 @@ class Interval:
         self._reported.setdefault(name, []).append(value)
 
     def read_updates(self) -> tuple[list[float], list[float]]:
-        """Add the kept values to the means, in order; returns the new losses and mean values."""
+        """Add the kept values to the means, in order; returns the new losses and mean values.
+
+        Means over a batch are taken here, for all updates at once.
+        """
         import torch  # not needed for reading logs
 
-        found = {name: torch.stack(tensors).tolist() for name, tensors in self._reported.items()}
+        found = {
+            name: torch.stack(tensors).view(len(tensors), -1).mean(dim=1).tolist()
+            for name, tensors in self._reported.items()
+        }
         self._reported = {}
         for name, values in found.items():
             tally = self.tallies.setdefault(name, Tally())
@@ -113,7 +119,7 @@ class Interval:
 
 
 class RunLogger:
-    """Appends lines to the files of a run folder; its state is their lengths.
+    """Appends lines to the files of a run folder; its state is their lengths and digests.
 
     A new run loads `NO_LINES`, which removes the lines of a process that was killed before its
     first checkpoint.
@@ -144,7 +150,12 @@ class RunLogger:
         self._speed.append({"step": step, "steps_per_second": rate, "unix_time": time.time()})
 
     def state(self) -> State:
-        return {"metrics": self._metrics.length, "episodes": self._episodes.length}
+        return {
+            "metrics": self._metrics.length,
+            "episodes": self._episodes.length,
+            "metrics_sha256": self._metrics.sha256,
+            "episodes_sha256": self._episodes.sha256,
+        }
 
     def load(self, state: State) -> None:
         self._metrics.cut(state["metrics"])

@@ -14,7 +14,6 @@ import torch
 
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import QNetwork, build_network
-from proxrl.agents.policy import greedy_actions
 from proxrl.config import RunConfig
 from proxrl.envs import Environment, Episodes
 from proxrl.proximal.rules import make_rule
@@ -86,12 +85,12 @@ def seconds_of(config: RunConfig, setup: Setup, steps: int) -> float:
     update = _time_each(lambda: learner.update(batch), CALIBRATION_UPDATES)
 
     episodes = Episodes(environment, config.seed, (0,), config.protocol.max_episode_steps)
-    state = batch.states[:1].cpu().numpy()
+    state, values = batch.states[0].cpu().numpy(), learner.online.of_state()
     generator = np.random.default_rng(0)
     episodes.begin()
 
     def play() -> None:
-        greedy_actions(learner.online, state, device)
+        values(state)
         if episodes.step(int(generator.integers(environment.actions))).game_over:
             episodes.begin()
 

@@ -9,100 +9,194 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from proxrl.config import RunConfig, differences, validated
-from proxrl.errors import RunFailed, UserError
-from proxrl.runs.folder import RunFolder, Superseded
+from proxrl.errors import EnvironmentFault, RunFailed, UserError
+from proxrl.plugins import require_trust, trust_option
+from proxrl.runs.checkpoint import (
+    CorruptCheckpoint,
+    changed_settings,
+    is_free,
+    require_same_settings,
+)
+from proxrl.runs.folder import CONFIG, RunFolder, Superseded
 from proxrl.suites.presets import describe
+from proxrl.training.callbacks import Callback, Callbacks
 from proxrl.training.environments import training_environment
 from proxrl.training.metrics import require_wandb
-from proxrl.training.progress import Display, Quiet
+from proxrl.training.progress import Display, Quiet, chosen
 from proxrl.training.resources import available_cores, require_room
+from proxrl.types import State
 
 if TYPE_CHECKING:
     from proxrl.training.agent import Agent
     from proxrl.training.loop import Trainer
     from proxrl.training.preflight import Setup
 
-MAY_CHANGE = ("steps", "evaluation.", "logging.")
+MOST_NAMED = 5  # settings that differ
+IfExists = Literal["error", "resume", "overwrite"]
 
 
 class Stopped(KeyboardInterrupt):
     """Stopped by a signal after a checkpoint; `resume` continues from there."""
 
-    def __init__(self, folder: RunFolder, step: int, signal_number: int) -> None:
-        super().__init__(f"stopped at step {step:,}; continue with: proxrl resume {folder.path}")
+    def __init__(self, run: "Trainer", signal_number: int) -> None:
+        again = f"proxrl resume {run.folder.path}{trust_option(run.config)}"
+        super().__init__(f"stopped at step {run.step:,}; continue with: {again}")
         self.signal_number = signal_number
 
 
-def train(
-    config: RunConfig, folder: str | os.PathLike[str], display: Display | None = None
-) -> "Agent":
-    """Train a new run in a new folder.
+class RunExists(UserError):
+    """The folder has a run already; `what` says which, `changed` the settings that differ."""
 
-    `display`: `proxrl.display_for_terminal()` shows requirements and progress; by default, only
-    warnings are printed.
+    def __init__(self, place: RunFolder, config: RunConfig) -> None:
+        before = place.config()
+        self.changed = differences(before, config)
+        self.can_resume = all(map(is_free, self.changed))
+        step = f"at step {place.newest_step() or 0:,} of {before.steps:,}"
+        others = [f"{path} {a}, not {b}" for path, (a, b) in self.changed.items()]
+        if len(others) > MOST_NAMED:
+            others = [*others[:MOST_NAMED], f"and {len(others) - MOST_NAMED} more"]
+        self.what = f"{place.path} has a run {step}{' with ' * bool(others)}{', '.join(others)}"
+        ways = ['if_exists="resume" to continue it'] * self.can_resume
+        ways += ['if_exists="overwrite" to delete it', "another folder"]
+        super().__init__(f"{self.what}: pass {', or '.join(ways)}")
+
+
+def train(
+    config: RunConfig,
+    folder: str | os.PathLike[str],
+    display: Display | Literal["auto"] | None = None,
+    *,
+    callbacks: Sequence[Callback] = (),
+    if_exists: IfExists = "error",
+) -> "Agent":
+    """Train a run in a folder; returns the agent.
+
+    `display`: "auto" shows requirements and progress in a terminal or a notebook; by default, only
+    warnings are printed. `callbacks`: see `proxrl.Callback`; one that stops the run leaves a
+    checkpoint, and the agent of that step is returned. `if_exists`: what to do if the folder has a
+    run: raise an error, continue it (only total steps, evaluation and logging may differ), or
+    delete it and start again.
     """
     config = validated(resolved(config))
+    if if_exists not in ("error", "resume", "overwrite"):
+        raise UserError(f"invalid if_exists {if_exists!r}: choose error, resume or overwrite")
     require_wandb(config.logging)
     place = RunFolder(folder)
-    place.require_new()
-    display = display or Quiet()
+    if place.has_config():
+        if if_exists == "resume":
+            return resume(folder, config, display, callbacks=callbacks)
+        if if_exists == "error":
+            raise RunExists(place, config)
+    else:
+        place.require_new()
+    display = chosen(display)
     setup = _set_up(config)
     _check_resources(config, setup, place, display)
     if not isinstance(display, Quiet) and (line := describe(config)):
         display.say(line)
+    is_new = not place.path.exists()
     place.make()
     with place.locked():
-        place.require_new()  # again: another process may have started here in the meantime
+        if if_exists == "overwrite":
+            place.clear()
+        else:
+            place.require_new()  # again: another process may have started here in the meantime
         place.write_config(config)
-        return _train(config, setup, place, display)
+        try:
+            return _train(config, setup, place, display, callbacks)
+        except UserError:  # found only now, by the first steps
+            place.discard(whole=is_new)
+            raise
 
 
 def resume(
     folder: str | os.PathLike[str],
     changed: RunConfig | dict[str, Any] | None = None,
-    display: Display | None = None,
+    display: Display | Literal["auto"] | None = None,
+    trust: bool = False,
+    *,
+    callbacks: Sequence[Callback] = (),
 ) -> "Agent":
     """Continue a run, bit-identical to one that was never stopped, or extend a finished one.
 
     `changed`: a config, or dotted settings; only total steps, evaluation and logging may change.
+    `trust`: import the modules that its config names, if any, as in `Agent.load`.
+    `display` and `callbacks`: as for `train`.
     """
     place = RunFolder(folder)
     before = place.config()
+    require_trust(before, place.path, trust)
     if isinstance(changed, dict):
         changed = before.override(changed)
     config = resolved(changed or before)
     _require_resumable(before, config)
     validated(config)
     require_wandb(config.logging)
-    display = display or Quiet()
-    if _is_finished(place, config.steps):
+    display = chosen(display)
+    if _is_finished(place, before, config.steps):
         display.say(f"{place.path} is finished: extend it with --steps")
-        if place.replay.exists():  # perhaps killed after its last checkpoint
+        if not place.is_tidy(config):  # perhaps killed after its last checkpoint
             with place.locked():
                 place.tidy(config)
         from proxrl.training.agent import Agent
 
-        return Agent.load(place.path)
+        return Agent.load(place.path, trust=trust)
     with place.locked():
         setup = _set_up(config)
         _check_resources(config, setup, place, display)
+        state = _newest_state(place, before, setup, display)
         if config != before:
             place.write_config(config)
-        return _train(config, setup, place, display)
+        return _train(config, setup, place, display, callbacks, state)
 
 
-def _is_finished(place: RunFolder, steps: int) -> bool:
+def _is_finished(place: RunFolder, config: RunConfig, steps: int) -> bool:
     """Whether an intact checkpoint has all the steps; its name alone is not enough."""
-    if steps > (place.newest_step() or 0):
-        return False
-    state = place.newest_checkpoint(say=lambda line: None)
+
+    def check(state: State) -> None:
+        require_same_settings(state, config, place.path / CONFIG)
+        place.check_lines(state)
+
+    state = place.newest_checkpoint(say=lambda line: None, check=check)
     return state is not None and steps <= state["step"]
+
+
+def _newest_state(
+    place: RunFolder, config: RunConfig, setup: "Setup", display: Display
+) -> State | None:
+    """The newest checkpoint that config.json, metrics and replay agree with. If there is none,
+    raises `UserError` and changes nothing."""
+    from proxrl.replay.log import problem_of
+
+    spec = setup.environment.observation
+    rings = (spec, config.replay.capacity, config.checkpoint.period_steps)
+
+    def check(state: State) -> None:
+        require_same_settings(state, config, place.path / CONFIG)
+        place.check_lines(state)
+        log = place.log(state["log_start"])
+        if log.exists() and (
+            wrong := problem_of(log, *rings, state["log"], state.get("checksums"))
+        ):
+            raise CorruptCheckpoint(
+                f"at step {state['step']:,}: {wrong} (restore it from a copy, or delete "
+                f"{place.replay} to refill it, which is not bit-identical)"
+            )
+
+    state = place.newest_checkpoint(display.say, repair=True, check=check)
+    if state is not None and "config" not in state:
+        display.say(
+            "the checkpoint is of an earlier version: its replay and metrics are unverified"
+        )
+    for path, (then, now) in (changed_settings(state, config) if state else {}).items():
+        display.say(f"{place.path / CONFIG}: {path} was {then} at the checkpoint, is {now}")
+    return state
 
 
 def _set_up(config: RunConfig) -> "Setup":
@@ -131,7 +225,7 @@ def resolved(config: RunConfig) -> RunConfig:
 
 
 def _require_resumable(before: RunConfig, after: RunConfig) -> None:
-    fixed = [path for path in differences(before, after) if not path.startswith(MAY_CHANGE)]
+    fixed = [path for path in differences(before, after) if not is_free(path)]
     if fixed:
         raise UserError(
             f"{', '.join(fixed)} cannot change when resuming: only steps, evaluation.* and "
@@ -139,32 +233,44 @@ def _require_resumable(before: RunConfig, after: RunConfig) -> None:
         )
 
 
-def _train(config: RunConfig, setup: "Setup", place: RunFolder, display: Display) -> "Agent":
+def _train(
+    config: RunConfig,
+    setup: "Setup",
+    place: RunFolder,
+    display: Display,
+    callbacks: Sequence[Callback],
+    state: State | None = None,
+) -> "Agent":
     from proxrl.training.loop import Trainer
 
     with display, _signals() as caught:
         try:
             place.failure.unlink(missing_ok=True)
-            state = place.newest_checkpoint(display.say, repair=True)
             run = Trainer(config, place, state, display.say, setup)
             try:
-                _drive(run, display, caught)
+                _drive(run, Callbacks([display, *callbacks]), caught)
                 agent = run.agent()
             finally:
                 run.close()
         except (RunFailed, OSError, MemoryError) as error:
-            raise _diagnosed(error, place) from error
+            raise _diagnosed(error, place, trust_option(config)) from error
+        except EnvironmentFault as fault:
+            place.write_failure(str(fault))
+            raise
         except UserError:
             raise
         except Exception as error:  # unexpected: in the environment, the network or here
             place.write_failure(f"{type(error).__name__}: {error}")
             raise
-    place.tidy(config)
+    if agent.step < config.steps:
+        display.say(f"stopped by a callback at step {agent.step:,}; `resume` continues the run")
+    else:
+        place.tidy(config)
     return agent
 
 
-def _drive(run: "Trainer", display: Display, caught: list[int]) -> None:
-    """Train, evaluate and save until the end or a signal."""
+def _drive(run: "Trainer", callbacks: Callbacks, caught: list[int]) -> None:
+    """Train, evaluate and save until the end, a signal, or a callback that stops the run."""
     from proxrl.training.evaluate import Interrupted
 
     while True:
@@ -172,18 +278,21 @@ def _drive(run: "Trainer", display: Display, caught: list[int]) -> None:
             if run.evaluation_is_due:
                 run.folder.require_newest()
                 run.evaluate(stop=lambda: bool(caught))
+                callbacks.on_evaluation(run)
         except Interrupted:
             pass  # resuming repeats it: the checkpoint below is from before it
-        if run.checkpoint_is_due or (caught and run.saved_step < run.step):
+        stopping = bool(caught) or callbacks.stopped
+        if run.checkpoint_is_due or (stopping and run.saved_step < run.step):
             run.save()
+            callbacks.on_checkpoint(run)
         if caught:
             run.checkpointer.wait()
-            raise Stopped(run.folder, run.step, caught[0])
-        display.update(run)
-        if run.step >= run.config.steps:
+            raise Stopped(run, caught[0])
+        if run.step >= run.config.steps or callbacks.stopped:
             return
         run.checkpointer.check()
         run.advance()
+        callbacks.on_step(run)
 
 
 @contextmanager
@@ -207,7 +316,7 @@ def _signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _diagnosed(error: Exception, place: RunFolder) -> Exception:
+def _diagnosed(error: Exception, place: RunFolder, options: str) -> Exception:
     """One line on what happened and how to continue, also written to the folder."""
     if isinstance(error, Superseded):
         return error
@@ -218,6 +327,6 @@ def _diagnosed(error: Exception, place: RunFolder) -> Exception:
     then = f"the checkpoint at step {last:,} is intact" if last else "there is no checkpoint yet"
     line = f"{what}; {then}"
     if not isinstance(error, RunFailed):  # deterministic: it would diverge again
-        line += f"; continue with: proxrl resume {place.path}"
+        line += f"; continue with: proxrl resume {place.path}{options}"
     place.write_failure(line)
     return RunFailed(line)

@@ -18,7 +18,8 @@ from proxrl.types import State
     NOISE_STREAM,
     PROXIMAL_STREAM,
     RULE_STREAM,
-) = range(7)
+    INDEPENDENT_STREAM,
+) = range(8)
 
 
 class Generators(dict[str, np.random.Generator]):
@@ -45,3 +46,9 @@ def generators_of(config: RunConfig) -> Generators:
         (name, np.random.default_rng(np.random.SeedSequence(config.seed, spawn_key=(stream,))))
         for name, stream in streams.items()
     )
+
+
+def independent_seed(run_seed: int, number: int) -> int:
+    """A seed for an evaluation that shares no draws with the run or with any other seed's run."""
+    sequence = np.random.SeedSequence(run_seed, spawn_key=(INDEPENDENT_STREAM, number))
+    return int(sequence.generate_state(1, np.uint64)[0] >> 1)  # a run's seed is below 2^63

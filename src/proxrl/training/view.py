@@ -1,6 +1,8 @@
 """`proxrl eval` and `proxrl play`: evaluate a run, record a video of a run."""
 
 import contextlib
+import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,59 +10,88 @@ from rich.console import Console
 from rich.table import Table
 
 from proxrl.errors import UserError
+from proxrl.plugins import require_trust
 from proxrl.runs.folder import EVALUATIONS, RunFolder
 from proxrl.runs.lines import LineFile
 from proxrl.types import Array
 
 if TYPE_CHECKING:
     from proxrl.training.agent import Agent
+    from proxrl.training.evaluate import Evaluation
 
 VIDEO_HEIGHT = 420  # pixels, about
 MAX_FPS = 30
 
 
-def _loaded(folder: Path, pictures: bool = False) -> "Agent":
-    RunFolder(folder).config()  # fail before importing torch if it is not a run
+def _loaded(folder: Path, trust: bool, pictures: bool = False) -> "Agent":
+    config = RunFolder(folder).config()  # fail before importing torch if it is not a run
+    require_trust(config, folder, trust)
     from proxrl.training.agent import Agent
 
-    return Agent.load(folder, pictures=pictures)
+    return Agent.load(folder, pictures=pictures, trust=trust)
 
 
-def evaluate_run(folder: Path, episodes: int, epsilon: float | None) -> None:
+def evaluate_run(
+    folder: Path,
+    episodes: int,
+    epsilon: float | None,
+    seed: int | None = None,
+    as_json: bool = False,
+    trust: bool = False,
+) -> None:
     """Evaluate, print, and append the result with its protocol to RUN/evaluations.jsonl."""
     console = Console()
-    agent = _loaded(folder)
+    agent = _loaded(folder, trust)
     try:  # before the work, not after it
         file = LineFile(folder / EVALUATIONS)
     except OSError as error:
         raise UserError(f"cannot write to {error.filename}: {error.strerror}") from None
-    with console.status(f"playing {episodes} episodes of {agent.config.env}"):
-        scored = agent.evaluate(episodes, epsilon)
+    from proxrl.training.evaluate import no_time_limit
+
+    waiting = console.status(f"playing {episodes} episodes of {agent.config.env}")
+    with contextlib.nullcontext() if as_json else waiting:
+        scored = agent.evaluate(episodes, epsilon, seed=seed)
+    line = {
+        "agent": agent.config.agent,
+        "seed": agent.config.seed,
+        "step": agent.step,
+        "evaluation_seed": seed,
+        "mean_return": scored.mean,
+        "std_return": scored.standard_deviation,
+        "returns": scored.returns,
+        "lengths": scored.lengths,
+        "protocol": scored.protocol,
+    }
+    print(json.dumps(line)) if as_json else console.print(_table(agent, scored, seed))
+    if scored.limit and not as_json:
+        console.print(no_time_limit(agent.config.env, scored.limit), highlight=False, markup=False)
+    file.append(line)
+    file.close()
+
+
+def _table(agent: "Agent", scored: "Evaluation", seed: int | None) -> Table:
     spread = scored.standard_deviation
     table = Table("setting", "value", title=f"{agent.config.agent} at step {agent.step:,}")
     table.add_row("mean return", f"{scored.mean:.2f}")
     table.add_row("standard deviation", "–" if spread is None else f"{spread:.2f}")
     table.add_row("lowest, highest", f"{min(scored.returns):g}, {max(scored.returns):g}")
+    draws = (
+        "those of the run's own evaluation"
+        if seed is None
+        else f"seed {seed}, independent of the run"
+    )
+    table.add_row("random draws", draws)
     for name, value in scored.protocol.items():
         table.add_row(name.replace("_", " "), str(value))
-    console.print(table)
-    line = {
-        "agent": agent.config.agent,
-        "seed": agent.config.seed,
-        "step": agent.step,
-        "mean_return": scored.mean,
-        "std_return": spread,
-        "returns": scored.returns,
-        "lengths": scored.lengths,
-        "protocol": scored.protocol,
-    }
-    file.append(line)
-    file.close()
+    return table
 
 
-def film_run(folder: Path, out: Path | None, epsilon: float | None, max_steps: int) -> None:
+def film_run(
+    folder: Path, out: Path | None, epsilon: float | None, max_steps: int, trust: bool = False
+) -> None:
     """Write a video of one episode."""
-    agent = _loaded(folder, pictures=True)
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws in memory, needs no screen
+    agent = _loaded(folder, trust, pictures=True)
     import imageio.v2 as imageio
 
     from proxrl.training.evaluate import Interrupted

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 
@@ -9,7 +10,7 @@ class Loss(NamedTuple):
     """Loss, gradient, value and priority of each transition."""
 
     losses: Tensor  # [batch]; h is their (weighted) mean
-    gradients: Tensor  # of each transition's loss with respect to the chosen outputs, [batch, ...]
+    gradients: Tensor  # of the mean of the losses by the chosen outputs, [batch, ...]
     values: Tensor  # Q(s, a; w), [batch]
     priorities: Tensor  # |TD error| or cross-entropy, [batch]
 
@@ -21,12 +22,11 @@ def of_action(outputs: Tensor, actions: Tensor) -> Tensor:
 
 def at_action(chosen: Tensor, actions: Tensor, outputs: Tensor) -> Tensor:
     """Inverse of `of_action`, zero for other actions: [batch, ...] -> [batch, actions, ...]."""
-    return outputs.new_zeros(outputs.shape).scatter_(
-        1, _as_index(actions, outputs), chosen.unsqueeze(1)
-    )
+    zeros = torch.zeros_like(outputs)
+    return zeros.scatter_(1, _as_index(actions, outputs), chosen.unsqueeze(1))
 
 
 def _as_index(actions: Tensor, outputs: Tensor) -> Tensor:
     if outputs.dim() == 2:
-        return actions[:, None]
+        return actions.unsqueeze(1)
     return actions[:, None, None].expand(-1, 1, outputs.shape[2])

@@ -40,11 +40,12 @@ class Categorical(nn.Module):
         return project(best, batch, self.support)
 
     def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
-        """The cross-entropy; its gradient is softmax(logits) - targets."""
+        """The cross-entropy, whose gradient is softmax(logits) - targets."""
         log_probabilities = of_action(outputs, actions).log_softmax(dim=-1)
         losses = -(targets * log_probabilities).sum(dim=-1)
         probabilities = log_probabilities.exp()
-        return Loss(losses, probabilities - targets, probabilities @ self.support, losses)
+        gradients = (probabilities - targets) / len(losses)
+        return Loss(losses, gradients, probabilities @ self.support, losses)
 
 
 def expected_values(logits: Tensor, support: Tensor) -> Tensor:

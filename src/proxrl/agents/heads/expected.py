@@ -5,7 +5,6 @@ h(theta, w) = mean_B ( r + gamma max_a' Q(s', a'; theta) - Q(s, a; w) )^2       
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from proxrl.agents.heads.base import Loss, of_action
 from proxrl.types import Batch
@@ -37,12 +36,13 @@ class Expected(nn.Module):
         return torch.addcmul(batch.returns, batch.discounts, bootstrap)
 
     def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
-        """Squared as in the paper (no factor 1/2), or Huber with threshold 1."""
+        """Squared as in the paper (no factor 1/2), or Huber with threshold 1: e^2/2, and |e| - 1/2
+        where |e| > 1. With its derivative d = clip(e, -1, 1), both are d (e - d/2)."""
         values = of_action(outputs, actions)
         errors = values - targets
         if self._loss == "squared":
-            losses, gradients = errors.square(), 2.0 * errors
+            losses, slopes = errors.square(), errors + errors
         else:
-            losses = functional.huber_loss(values, targets, reduction="none")
-            gradients = errors.clamp(-1.0, 1.0)
-        return Loss(losses, gradients, values, errors.abs())
+            slopes = errors.clamp(-1.0, 1.0)
+            losses = slopes * torch.sub(errors, slopes, alpha=0.5)
+        return Loss(losses, slopes / len(errors), values, errors.abs())

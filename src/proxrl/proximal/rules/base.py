@@ -1,9 +1,10 @@
 """What a proximal rule is: the places of an update where it may act."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from proxrl.config import RuleOptions, RunConfig
@@ -38,6 +39,7 @@ class Rule:
     options: RuleOptions
     generator: np.random.Generator  # set by the learner
     moments: Moments  # set by the learner
+    loss: Callable[[Batch], Tensor]  # set by the learner: h(w) of a batch, w being what it is now
 
     def __init__(self, config: RunConfig) -> None:
         self.config = config
@@ -78,3 +80,17 @@ class Rule:
 
     def load(self, state: State) -> None:
         """Continue where `state` was taken."""
+
+    def saved(self, prefix: str, vectors: list[Tensor]) -> State:
+        """Vectors like the weights, for `state`: `PREFIX.PARAMETER` -> its part."""
+        views = self.moments.views(vectors) if vectors else {}
+        return {f"{prefix}.{name}": view for name, view in views.items()}
+
+    def restored(self, prefix: str, state: State) -> list[Tensor]:
+        """The vectors that were `saved`; an empty list if there were none."""
+        if not any(name.startswith(f"{prefix}.") for name in state):
+            return []
+        vectors = [torch.zeros_like(mean) for mean in self.moments.mean]
+        for name, view in self.moments.views(vectors).items():
+            view.copy_(state[f"{prefix}.{name}"])
+        return vectors

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from proxrl.config import RuleOptions, RunConfig
 from proxrl.errors import UserError
 from proxrl.plugins import imported
+from proxrl.proximal.rules.accelerated import Accelerated
 from proxrl.proximal.rules.adaptive import Adaptive
 from proxrl.proximal.rules.adaptive_layers import AdaptiveLayers
 from proxrl.proximal.rules.base import Rule
 from proxrl.proximal.rules.gradient import Gradient
+from proxrl.proximal.rules.metric import Metric
 from proxrl.proximal.rules.parameters import Parameters
 from proxrl.proximal.rules.scheduled import Scheduled
 from proxrl.proximal.rules.values import Values
@@ -20,6 +22,8 @@ _rules: dict[str, Callable[[RunConfig], Rule]] = {
     "adaptive": Adaptive,
     "adaptive-layers": AdaptiveLayers,
     "scheduled": Scheduled,
+    "accelerated": Accelerated,
+    "metric": Metric,
 }
 
 

@@ -18,11 +18,11 @@
 
   // ------------------------------------------------------------------------------------- drawing
 
-  const metrics = { eval_return: "evaluation return" };
+  const metrics = { eval_return: data.returns };
   if (data.scale.some(Boolean)) metrics.scaled = data.unit;
-  metrics.sync_distance = "size of the target updates";
-  metrics.value_distance = "|Q online − Q target|";
   const reported = (name) => data.series.some((series) => series.games.some((game) => game[name]));
+  if (reported("sync_distance")) metrics.sync_distance = "size of the target updates";
+  if (reported("value_distance")) metrics.value_distance = "|Q online − Q target|";
   if (reported("kappa")) metrics.kappa = "κ, pull per sync";
   if (reported("signal")) metrics.signal = "ρ, share of signal in the gradient";
   const state = { metric: "eval_return", bands: true, every: false, hidden: new Set() };

@@ -161,8 +161,10 @@ def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -
         ]
         lines += [baseline_line(one, one.steps * frames, one.mean[game]) for one in baselines]
         panels.append(Panel(name, tuple(lines)))
-    caption = "Mean evaluation return over seeds; bands: one standard error."
-    if study.evaluations_per_point > 1:
+    caption = f"Mean {study.episodes_are} return over seeds; bands: one standard error."
+    if study.episodes_are != "evaluation":
+        caption += f" A point is the mean of the episodes within {study.points[0]:,} agent steps."
+    elif study.evaluations_per_point > 1:
         caption += f" A point is the mean of {study.evaluations_per_point} evaluations."
     if baselines:
         caption += f" Dopamine: {NOTE}."
@@ -173,7 +175,7 @@ def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -
         "lines",
         tuple(panels),
         study.axis_name,
-        "evaluation return",
+        f"{study.episodes_are} return",
         {"x_max": float(study.axis[-1])},
     )
 

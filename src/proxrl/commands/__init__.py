@@ -1,0 +1,1 @@
+"""The commands of the command line, one file per group: parsing and printing only."""
