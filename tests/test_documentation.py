@@ -136,6 +136,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rules = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
     rule = next(block for kind, block in BLOCK.findall(rules) if kind == "python")
     (folder / "fading.py").write_text(rule, encoding="utf-8")
+    for page, name in (("environment", "corridor"), ("network", "wide")):
+        text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
+        code = next(block for kind, block in BLOCK.findall(text) if kind == "python")
+        (folder / f"{name}.py").write_text(code, encoding="utf-8")
     return folder
 
 
@@ -243,7 +247,15 @@ def test_every_study_that_comes_along_is_a_study() -> None:
 # ------------------------------------------------------------------------------- Python examples
 
 
-RUN_HERE = ["README.md", "docs/planning.md", "docs/python.md", "docs/drop-in.md"]
+RUN_HERE = [
+    "README.md",
+    "docs/index.md",
+    "docs/planning.md",
+    "docs/python.md",
+    "docs/drop-in.md",
+    "docs/how-to/environment.md",
+    "docs/how-to/network.md",
+]
 RUN_ELSEWHERE = {"docs/rules.md", "docs/suites.md"}  # the fixture `place`; tests/suites
 
 
