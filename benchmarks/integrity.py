@@ -56,8 +56,7 @@ def main() -> None:
         assert not wrong, wrong
     print(
         f"checksums of {NEW_STEPS} new Atari steps: {median(pauses) * 1e3:.1f} ms, "
-        f"{median(shares):.3%} of the time to train them (worst {max(shares):.3%}, "
-        f"{REPEATS} times)\n"
+        f"{median(shares):.3%} of training them (worst {max(shares):.3%}, {REPEATS} times)\n"
         f"a replay of {config.replay.capacity:,} Atari transitions verified in {verified:.1f} s"
     )
 
