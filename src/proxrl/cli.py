@@ -151,9 +151,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if missing is error:
             raise
         _leave(f"proxrl: {missing}", 2)
-    except BrokenPipeError:
+    except BrokenPipeError:  # before OSError
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:  # a name that is too long, a read-only or full file system
+        where = f" ({str(error.filename)[:80]})" if error.filename else ""
+        _leave(f"proxrl: {error.strerror or error}{where}", 2)
     except KeyboardInterrupt as stopped:
         number = getattr(stopped, "signal_number", 2)
         _leave(f"proxrl: {stopped}" if str(stopped) else "proxrl: stopped", 128 + number)
@@ -169,6 +172,8 @@ def parse(arguments: list[str]) -> Work:
     for before, argument in pairwise(["proxrl", *arguments]):
         if not argument or (argument.startswith("--") and argument.endswith("=")):
             raise UserError(f"empty value after {argument.removesuffix('=') or before}")
+        if "\0" in argument:
+            raise UserError(f"invalid argument after {before}: it contains a null character")
     if arguments[0] == "--version":
         return _print_version
     name, rest = arguments[0], arguments[1:]

@@ -25,7 +25,7 @@ def imported(path: str, what: str) -> Any:
     module, _, name = path.partition(":")
     try:
         return getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:  # ValueError: empty module name
+    except (ImportError, AttributeError, ValueError, TypeError) as error:  # or an invalid name
         raise UserError(f"cannot import {what} {path}: {error}") from None
 
 

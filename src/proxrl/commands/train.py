@@ -52,6 +52,7 @@ def train(arguments: list[str]) -> Callable[[], None]:
             "`proxrl train PRESET --env ID --help` lists every setting with its value."
         )
     agent, rest = arguments[0], arguments[1:]
+    presets.require_agent(agent)
     env = value_of("--env", rest)
     if env is None and not wants_help:
         raise UserError(

@@ -9,6 +9,7 @@ from proxrl.config.rules import BUILT_IN, PULLS, SET_KAPPA, WITHOUT_BATCH
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
+LARGEST = 2**62  # integer
 Rules = list[tuple[str, bool, str]]  # (setting, is it invalid, requirement)
 
 
@@ -18,6 +19,8 @@ def validated(config: RunConfig) -> RunConfig:
         converted = convert(path, value, kind_of(path))
         if type(converted) is not type(value):  # list to tuple, int to float
             config = config.override({path: converted})
+        if isinstance(value, int) and abs(value) > LARGEST and path != "seed":
+            raise UserError(f"invalid {path} {str(value)[:20]}...: must be at most 2^62")
     check_options(config.proximal.adaptive, "proximal.adaptive.")
     check_options(config.proximal.scheduled, "proximal.scheduled.")
     check_options(config.proximal.accelerated, "proximal.accelerated.")
@@ -25,7 +28,7 @@ def validated(config: RunConfig) -> RunConfig:
     for rules in (_field_errors, _combination_errors):  # in this order
         for path, invalid, requirement in rules(config):
             if invalid:
-                raise UserError(f"invalid {path} {flatten(config)[path]}: {requirement}")
+                raise UserError(f"invalid {path} {flatten(config)[path]!s:.40}: {requirement}")
     return config
 
 
@@ -92,7 +95,7 @@ def _field_errors(config: RunConfig) -> Rules:
         ),
         ("seed", not 0 <= c.seed < 2**63, "must be in [0, 2^63)"),
         ("threads", not 0 <= c.threads <= 1024, "must be 0 (one per core) or up to 1024"),
-        ("protocol.stack", c.protocol.stack > 255, "must be at most 255"),
+        ("protocol.stack", c.protocol.stack > 128, "must be at most 128"),
         ("protocol.max_episode_steps", limit is not None and limit < 1, "must be at least 1"),
         ("exploration.decay_steps", c.exploration.decay_steps < 0, "must be non-negative"),
         ("evaluation.min_steps", c.evaluation.min_steps < 0, "must be non-negative"),

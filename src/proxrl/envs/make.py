@@ -89,7 +89,7 @@ def _import_provider(env: str, suite: Suite) -> None:
             raise UserError(
                 f"cannot import {error.name}: {env} is registered by the Python module {module}"
             ) from None
-        except ValueError:  # an empty or relative name
+        except (ValueError, TypeError):  # an empty or relative name
             raise UserError(f"invalid --env {env}: {module!r} is not a Python module") from None
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from proxrl.errors import UserError
@@ -19,7 +20,7 @@ def list_runs(folder: Path) -> None:
     """Print the table."""
     if not folder.is_dir():
         raise UserError(f"{folder} is not a folder")
-    rows = [_row(path, folder) for path in run_folders(folder)]
+    rows = [_row_or_error(path, folder) for path in run_folders(folder)]
     if not rows:
         raise UserError(
             f"{folder} contains no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
@@ -29,11 +30,25 @@ def list_runs(folder: Path) -> None:
     for title in ("progress", "status", "return", "steps/s", "seen"):
         table.add_column(title, no_wrap=title != "status", justify="left")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(escape(_printable(cell)) for cell in row))
     console = Console()
     if not console.is_terminal:  # to a file or a pipe: one line per run, however long
         console = Console(width=WIDE)
     console.print(table)
+
+
+def _printable(text: str) -> str:
+    """Names that are not valid UTF-8 cannot be printed as they are."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _row_or_error(path: Path, root: Path) -> list[str]:
+    """A folder that cannot be read is a row, too."""
+    try:
+        return _row(path, root)
+    except Exception as error:
+        why = " ".join(str(error).split())[:100] or type(error).__name__
+        return [str(path.relative_to(root)), UNKNOWN, f"corrupt: {why}", *[UNKNOWN] * 3]
 
 
 def _row(path: Path, root: Path) -> list[str]:

@@ -37,7 +37,7 @@ def make(
 
     >>> make("dqn-pro", "CartPole-v1", {"proximal.c": 0.5}, seed=3)
     """
-    _require_agent(agent)
+    require_agent(agent)
     if not isinstance(env, str) or env_kwargs:
         env = imported("proxrl.envs.given:name_of", "environment")(env, env_kwargs)
         other.observation_of.cache_clear()  # the same name may stand for something else now
@@ -47,7 +47,7 @@ def make(
 def make_like(config: RunConfig) -> RunConfig:
     """The preset that a config is based on, without making its environment: settings that depend
     on the observation are inferred from the network."""
-    _require_agent(config.agent)
+    require_agent(config.agent)
     suite = suite_of(config.env)
     if suite is ANY:
         kinds = {one.base.network.kind: one for one in other.COLUMNS}
@@ -70,7 +70,8 @@ def describe(config: RunConfig) -> str:
     return f"settings: {config.agent} for {where}" + (f"; changed: {shown}" if changed else "")
 
 
-def _require_agent(agent: str) -> None:
+def require_agent(agent: str) -> None:
+    """Raise a `UserError` if there is no such preset."""
     if agent not in AGENTS:
         raise UserError(f"unknown preset {agent!r}: choose from {', '.join(sorted(AGENTS))}")
 
