@@ -36,7 +36,7 @@ test: install  ## run the fast test suite
 test-slow: install  ## run real training, three seeds each, and all 64 switch combinations: hours on 2 cores
 	@$(BIN)/python -m pytest -m slow
 
-test-faults: install  ## kill runs 50 times at random in each of five settings: ten minutes
+test-faults: install  ## random kills of runs and nodes, odd command lines, misbehaving environments
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m faults
 
 browser:  ## install Chromium for the tests of the report's page (Debian, as root; skipped elsewhere)
