@@ -8,7 +8,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check -qq
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-faults browser check format bench clean
+.PHONY: help install demo test test-slow test-faults browser docs check format bench clean
 
 help:  ## list the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,7 +36,7 @@ test: install  ## run the fast test suite
 test-slow: install  ## run real training, three seeds each, and all 64 switch combinations: hours on 2 cores
 	@$(BIN)/python -m pytest -m slow
 
-test-faults: install  ## random kills of runs and nodes, odd command lines, misbehaving environments
+test-faults: install  ## kill runs 50 times at random in each setting, damage every file of a run
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m faults
 
 browser:  ## install Chromium for the tests of the report's page (Debian, as root; skipped elsewhere)
@@ -46,6 +46,10 @@ browser:  ## install Chromium for the tests of the report's page (Debian, as roo
 		  apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 		echo "chromium could not be installed: the report's page will not be tested in a browser"; \
 	else echo "no chromium, apt-get or root: the report's page will not be tested in a browser"; fi
+
+docs: install  ## build the documentation site (site/index.html); broken links are errors
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@$(BIN)/python docs/tools/check_site.py site
 
 check: install  ## check format, lint and types and run the tests, as CI does
 	@$(BIN)/python -m ruff format --check .

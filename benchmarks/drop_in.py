@@ -1,7 +1,6 @@
-"""The drop-in for Stable-Baselines3: DQN against `DQNPro` on MinAtar, and the overhead.
+"""The drop-in for Stable-Baselines3: DQN against `DQNPro` on MinAtar (its cost: overhead.py).
 
     python -m benchmarks.drop_in                # train missing runs, then plot (12 runs)
-    python -m benchmarks.drop_in overhead       # time per update, with the pull / without
     python -m benchmarks.drop_in plot
 
 Two games, three seeds, one thread; settings of proxrl's MinAtar preset except for the length, fixed
@@ -235,40 +234,7 @@ def plot() -> None:
             )
 
 
-# ------------------------------------------------------------------------------------- overhead
-
-UPDATES = 50  # per block
-
-
-def overhead(blocks: int) -> None:
-    """Train one model alternately with SB3's own optimizer and with the pull around it: two models
-    would differ by 3% and more because of the memory layout of their tensors."""
-    torch.set_num_threads(1)
-    model: Any = make_model("DQNPro", make_env("Breakout"), seed=0)
-    model.learn(2_000)  # fills the replay and warms up
-    optimizers = (model.proximal.inner, model.proximal)
-    ratios = []
-    for number in range(blocks):
-        first = number % 2  # neither is always first
-        times = [0.0, 0.0]
-        for which in (first, 1 - first):
-            model.policy.optimizer = optimizers[which]
-            start = time.perf_counter()
-            model.train(gradient_steps=UPDATES, batch_size=PRESET.replay.batch_size)
-            times[which] = time.perf_counter() - start
-        ratios.append(times[1] / times[0])
-    medians = np.median(np.random.default_rng(0).choice(ratios, (2000, blocks)), axis=1)
-    low, high = np.quantile(medians, [0.025, 0.975])
-    print(
-        f"MinAtar network, time per update, with the pull / without = {np.median(ratios):.3f} "
-        f"(95% interval of the median {low:.3f} to {high:.3f}, {blocks} pairs of {UPDATES} updates)"
-    )
-
-
 def main() -> None:
-    if "overhead" in sys.argv:
-        overhead(next((int(word) for word in sys.argv[1:] if word.isdigit()), 60))
-        return
     if "plot" not in sys.argv:
         train_missing()
     plot()

@@ -1,13 +1,20 @@
-"""What the pull costs: time per update, DQN Pro over DQN and Rainbow Pro over Rainbow, on Atari
-and on MinAtar.
+"""What the pull costs: time per update with it over time per update without.
 
-    python -m benchmarks.overhead [blocks]
+    python -m benchmarks.overhead [blocks]              # everything
+    python -m benchmarks.overhead agents [blocks]       # DQN Pro / DQN, Rainbow Pro / Rainbow
+    python -m benchmarks.overhead rules [blocks]        # every rule / DQN, on MinAtar
+    python -m benchmarks.overhead drop-in [blocks]      # in Stable-Baselines3, on MinAtar
 
-Blocks of updates alternate between the two within one process; the ratio is of neighbouring blocks.
+Blocks of updates alternate within one process; a ratio is of neighbouring blocks. Rules and the
+drop-in are measured on one learner or model, because two of them differ by up to 3% through the
+memory layout of their tensors.
 """
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,48 +22,124 @@ import torch
 from benchmarks.machine import example_learner
 from proxrl import presets
 from proxrl.agents.learner import Learner
+from proxrl.proximal import AdaptiveOptions, Proximal
+from proxrl.proximal.rules import Rule, make_rule
 from proxrl.training.resources import available_cores
 from proxrl.types import Batch
 
 UPDATES = 10  # per block
+MORE_UPDATES = 50  # per block: adaptive rules measure every 10 updates
+RULES = ("parameters", "accelerated", "metric", "adaptive", "adaptive-layers", "scheduled")
+MINATAR = "MinAtar/Breakout-v1"
 
 
 def main() -> None:
-    blocks = int(sys.argv[1]) if len(sys.argv) > 1 else 120
-    for env, threads in (("ALE/Breakout-v5", available_cores()), ("MinAtar/Breakout-v1", 1)):
+    parts: dict[str, Callable[[int], None]] = {"agents": agents, "rules": rules, "drop-in": drop_in}
+    blocks = next((int(word) for word in sys.argv[1:] if word.isdigit()), 120)
+    for name, measure in parts.items():
+        if name in sys.argv or not parts.keys() & set(sys.argv):
+            measure(blocks)
+
+
+def agents(blocks: int) -> None:
+    for env, threads in (("ALE/Breakout-v5", available_cores()), (MINATAR, 1)):
         torch.set_num_threads(threads)
-        for agent in ("dqn", "rainbow"):
-            compare(agent, env, blocks)
+        for base in ("dqn", "rainbow"):
+            made = {
+                name: example_learner(presets.make(name, env)) for name in (base, f"{base}-pro")
+            }
+            timed = {name: partial(block, *pair, UPDATES) for name, pair in made.items()}
+            report(f"on {env}", alternate(timed, blocks), base, UPDATES)
 
 
-def compare(base: str, env: str, blocks: int) -> None:
-    learners = []
-    for agent in (base, f"{base}-pro"):
-        learner, batch = example_learner(presets.make(agent, env))
-        learners.append(learner)
-    for learner in learners:
-        block(learner, batch)
-    ratios = []
-    for number in range(blocks):
-        first = number % 2  # neither is always first
-        times = [0.0, 0.0]
-        for which in (first, 1 - first):
-            times[which] = block(learners[which], batch)
-        ratios.append(times[1] / times[0])
-    generator = np.random.default_rng(0)
-    medians = np.median(generator.choice(ratios, (2000, blocks)), axis=1)
-    low, high = np.quantile(medians, [0.025, 0.975])
-    print(
-        f"time per update on {env}, {base}-pro / {base} = {np.median(ratios):.3f} "
-        f"(95% interval of the median {low:.3f} to {high:.3f}, {blocks} pairs of {UPDATES} updates)"
-    )
+def rules(blocks: int) -> None:
+    """One learner whose rule is replaced before each block, after the warm-up of every rule."""
+    torch.set_num_threads(1)
+    learner, batch = example_learner(presets.make("dqn", MINATAR))
+    timed = {"dqn": partial(with_rule, learner, learner.rule, batch)}
+    for name in RULES:
+        agent = "dqn" if name.startswith(("adaptive", "scheduled")) else "dqn-pro"
+        changes = {"proximal.rule": name, "proximal.adaptive.warmup_updates": 10}
+        rule = make_rule(presets.make(agent, MINATAR, changes))
+        rule.moments, rule.loss = learner.rule.moments, learner.loss
+        timed[name] = partial(with_rule, learner, rule, batch)
+    for _ in range(10):  # two syncs
+        for one in timed.values():
+            one()
+    report("on MinAtar, by rule", alternate(timed, blocks), "dqn", MORE_UPDATES)
 
 
-def block(learner: Learner, batch: Batch) -> float:
+def with_rule(learner: Learner, rule: Rule, batch: Batch) -> float:
+    learner.rule = rule
+    learner._has_penalty = type(rule).penalty is not Rule.penalty
+    return block(learner, batch, MORE_UPDATES)
+
+
+def block(learner: Learner, batch: Batch, updates: int) -> float:
     start = time.perf_counter()
-    for _ in range(UPDATES):
+    for _ in range(updates):
         learner.update(batch)
     return time.perf_counter() - start
+
+
+def drop_in(blocks: int) -> None:
+    """One model of Stable-Baselines3 whose optimizer is replaced before each block."""
+    from benchmarks.drop_in import PRESET, make_env, make_model
+
+    torch.set_num_threads(1)
+    model: Any = make_model("DQNPro", make_env("Breakout"), seed=0)
+    model.learn(2_000)  # fills the replay
+    fixed, target = model.proximal, model.q_net_target
+    adaptive = Proximal(
+        fixed.inner,
+        target,
+        c="adaptive",
+        updates_per_sync=fixed.updates_per_sync,
+        adaptive=AdaptiveOptions(warmup_updates=10),
+    )
+
+    def train(optimizer: torch.optim.Optimizer) -> float:
+        model.policy.optimizer = optimizer
+        start = time.perf_counter()
+        model.train(gradient_steps=MORE_UPDATES, batch_size=PRESET.replay.batch_size)
+        return time.perf_counter() - start
+
+    optimizers = {"plain": fixed.inner, "fixed c": fixed, "adaptive": adaptive}
+    timed = {name: partial(train, optimizer) for name, optimizer in optimizers.items()}
+    for _ in range(10):  # the adaptive one pulls after two periods
+        timed["adaptive"]()
+    assert adaptive.kappa, "it pulls"
+    times = alternate(timed, blocks)
+    report("in Stable-Baselines3", times, "plain", MORE_UPDATES)
+    del times["plain"]
+    report("in Stable-Baselines3", times, "fixed c", MORE_UPDATES)
+
+
+def alternate(timed: dict[str, Callable[[], float]], blocks: int) -> dict[str, list[float]]:
+    """Seconds of each block; the order is drawn anew for every round."""
+    generator = np.random.default_rng(0)
+    times: dict[str, list[float]] = {name: [] for name in timed}
+    for one in timed.values():
+        one()
+    for _ in range(blocks):
+        for name in generator.permutation(list(timed)):
+            times[name].append(timed[name]())
+    return times
+
+
+def report(where: str, times: dict[str, list[float]], base: str, updates: int) -> None:
+    for name in times:
+        if name == base:
+            continue
+        ratios = np.array(times[name]) / times[base]
+        blocks = len(ratios)
+        medians = np.median(np.random.default_rng(0).choice(ratios, (2000, blocks)), axis=1)
+        low, high = np.quantile(medians, [0.025, 0.975])
+        print(
+            f"time per update {where}, {name} / {base} = {np.median(ratios):.3f} (95% interval of "
+            f"the median {low:.3f} to {high:.3f}, {blocks} pairs of {updates} updates)",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

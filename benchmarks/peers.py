@@ -1,6 +1,7 @@
 """One training process of one library, timed after warm-up; prints a JSON line.
 
-    python -m benchmarks.peers proxrl atari 2    (or: sb3; minatar, cartpole; threads; --profile)
+    python -m benchmarks.peers proxrl atari 2    (or: sb3; minatar, cartpole; threads; --profile;
+                                                  for proxrl --network NAME)
 
 Both get the same environment protocol, network, batch, update period, replay size and torch.
 Stable-Baselines3 gets its memory-optimised replay and the faster of the documented Atari wrappers
@@ -64,7 +65,7 @@ def warm_run(agent: str, suite: str, threads: int, network: str | None = None) -
 
 def time_proxrl(suite: str, threads: int) -> Callable[[], float]:
     """Prepared up to the point where the clock starts."""
-    run = warm_run("dqn-pro", suite, threads, NETWORKS[suite])
+    run = warm_run("dqn-pro", suite, threads, option("--network") or NETWORKS[suite])
 
     def timed() -> float:
         start, first = time.perf_counter(), run.step
@@ -169,6 +170,11 @@ def _sb3_policy(suite: str, adam_epsilon: float) -> dict[str, Any]:
             "normalize_images": False,
         }
     return policy
+
+
+def option(name: str) -> str | None:
+    """The word after `name` on the command line."""
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else None
 
 
 PEERS = {"proxrl": time_proxrl, "sb3": time_sb3}

@@ -1,10 +1,12 @@
 """Agent steps per second against Stable-Baselines3 and against the matrix-multiply limit.
 
     python -m benchmarks.throughput [atari|minatar|cartpole] [rounds]
+    python -m benchmarks.throughput atari --network nature-same
 
 Each measurement is a process of its own; the two libraries alternate. Each library runs with the
 number of threads, 1 or 2, that suits it best: a round before the first decides. The share of the
-limit is that of proxrl with the threads that the presets have.
+limit is that of proxrl with the threads that the presets have. With `--network` only the share of
+the limit is measured, on that network: Stable-Baselines3 has no SAME padding.
 """
 
 import json
@@ -13,7 +15,7 @@ import sys
 from statistics import median
 
 from benchmarks.machine import steps_per_second_limit
-from benchmarks.peers import ENVS, NETWORKS
+from benchmarks.peers import ENVS, NETWORKS, option
 from proxrl import presets
 from proxrl.training.resources import available_cores
 
@@ -59,14 +61,28 @@ def compare(suite: str, rounds: int) -> None:
         f"{suite}: proxrl / Stable-Baselines3 = {median(ratios):.2f} "
         f"(lowest {ratios[0]:.2f}, highest {ratios[-1]:.2f}, {rounds} pairs)"
     )
-    report_share(suite, results["proxrl"])
+    report_share(suite, results["proxrl"], NETWORKS[suite])
     for peer in results:
         profile = measure(peer, suite, threads[peer], "--profile")[1]
         print(f"\nprofile of {peer} on {suite}:\n{profile.strip()}")
 
 
-def report_share(suite: str, results: list[Result]) -> None:
-    config = presets.make("dqn-pro", ENVS[suite], {"network.kind": NETWORKS[suite]})
+def measure_share(suite: str, network: str, rounds: int) -> None:
+    """The share of the limit alone, on any network."""
+    threads = available_cores()  # as the presets
+    results = []
+    for number in range(rounds):
+        results.append(measure("proxrl", suite, threads, "--network", network)[0])
+        print(
+            f"{suite} round {number + 1}: {network} {results[-1]['steps_per_second']:.1f} steps/s "
+            f"({threads} threads, {results[-1]['matmul_gflops']:.0f} GFLOP/s)",
+            flush=True,
+        )
+    report_share(suite, results, network)
+
+
+def report_share(suite: str, results: list[Result], network: str) -> None:
+    config = presets.make("dqn-pro", ENVS[suite], {"network.kind": network})
     shares = sorted(
         one["steps_per_second"] / steps_per_second_limit(one["matmul_gflops"], config)
         for one in results
@@ -75,18 +91,16 @@ def report_share(suite: str, results: list[Result]) -> None:
     limit = steps_per_second_limit(gflops, config)
     print(
         f"{suite}: {median(shares):.0%} ({shares[0]:.0%} to {shares[-1]:.0%}) of the {limit:,.0f} "
-        f"steps/s that {gflops:.0f} GFLOP/s allow on network {NETWORKS[suite]}"
+        f"steps/s that {gflops:.0f} GFLOP/s allow on network {network}"
     )
-    if suite == "atari":
-        padded = presets.make("dqn-pro", ENVS[suite])
-        print(
-            f"atari: they allow {steps_per_second_limit(gflops, padded):.0f} steps/s on network "
-            f"{padded.network.kind}, which the presets have"
-        )
 
 
 if __name__ == "__main__":
     chosen = [name for name in ENVS if name in sys.argv] or list(ENVS)
     times = next((int(word) for word in sys.argv[1:] if word.isdigit()), 5)
+    network = option("--network")
     for each in chosen:
-        compare(each, times)
+        if network is None:
+            compare(each, times)
+        else:
+            measure_share(each, network, times)

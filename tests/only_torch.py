@@ -49,15 +49,11 @@ def main() -> None:
     online(torch.zeros(1, 2)).sum().backward()
     optimizer.step()
     print(f"weights {online.weight.tolist()[0]}")  # (1 - 0.1/0.2) * 1
-    for name in ("Agent", "train", "presets", "display_for_terminal"):
+    for name in ("Agent", "train", "display_for_terminal"):
         try:
             getattr(proxrl, name)
         except ImportError as error:
             print(f"{name}: {error}")
-    try:
-        importlib.import_module("proxrl.config")
-    except ImportError as error:
-        print(f"config: {error}")
     try:
         importlib.import_module("proxrl.__main__").main()
     except SystemExit as left:

@@ -182,7 +182,8 @@ def tiny(spec, actions, hidden):
     )
     assert again.returncode == 2
     assert (
-        "with steps 200, not 300: continue it with `proxrl resume run --steps 300`" in again.stderr
+        "with steps 200, not 300: continue it with `proxrl resume run --trust --steps 300`"
+        in again.stderr
     )
     longer = forking.run("proxrl", "resume", "run", "--steps", "3_00", "--trust", cwd=tmp_path)
     assert longer.returncode == 0, longer.stderr

@@ -9,6 +9,7 @@ run folder, DIR a folder, and so on.
 import ast
 import importlib.util
 import re
+import runpy
 import shlex
 import tomllib
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.intervals import parser_of
 from proxrl import cli, presets
 from proxrl.commands import train as train_command
 from proxrl.studies.definition import BUILT_IN, load
@@ -23,7 +25,12 @@ from proxrl.studies.expand import expand, scale_of
 from tests.report.synthetic import write_run
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "CHANGELOG.md",
+]
+SCRIPTS = [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "benchmarks").glob("*.py"))]
 SOURCES = sorted((ROOT / "src" / "proxrl").rglob("*.py"))
 DATA = sorted(
     path
@@ -39,7 +46,7 @@ READERS_OWN = {
     "SCALE": "smoke",
     "MiniGrid-DoorKey-5x5-v0": "CartPole-v1",  # its suite is installed by tests/suites
 }
-PROGRAMS = ("proxrl", "make", "python -m")
+PROGRAMS = ("proxrl ", "make ", "python -m ", "python examples/")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -85,6 +92,8 @@ def example(value: ast.expr, before: str) -> str:
         return ast.unparse(value)  # a version, not a command
     if re.search(r"--(steps|episodes) $", before):
         return "1000"
+    if ast.unparse(value.value).startswith(("trust_option(", "options")):
+        return " --trust"
     return "dqn" if ast.unparse(value.value) == "agent" else "RUN"
 
 
@@ -101,11 +110,15 @@ def printed() -> dict[str, str]:
     for path in PAGES:
         for line in in_page(path):
             for start in PROGRAMS:
-                if re.match(rf"(OMP_NUM_THREADS=\d )?{start} ", line):
+                if re.match(rf"(OMP_NUM_THREADS=\d )?{start}", line):
                     found.setdefault(line, path.name)
     for path in SOURCES:
         for line in in_source(path):
             found.setdefault(line, path.name)
+    for path in SCRIPTS:
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        for line in re.findall(r"^    (python .*)$", docstring, re.MULTILINE):
+            found.setdefault(line.split("  ")[0], path.name)  # comments come after two spaces
     for path in DATA:
         for code in re.findall(r"`(proxrl [^`]+)`", path.read_text(encoding="utf-8")):
             found.setdefault(code, path.name)
@@ -134,6 +147,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rules = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
     rule = next(block for kind, block in BLOCK.findall(rules) if kind == "python")
     (folder / "fading.py").write_text(rule, encoding="utf-8")
+    for page, name in (("environment", "corridor"), ("network", "wide")):
+        text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
+        code = next(block for kind, block in BLOCK.findall(text) if kind == "python")
+        (folder / f"{name}.py").write_text(code, encoding="utf-8")
     return folder
 
 
@@ -166,9 +183,40 @@ def test_a_printed_command_is_one_that_there_is(
     if words[0] == "make":
         assert set(words[1:]) <= TARGETS
     elif words[0] in ("python", "python3.11"):
-        assert importlib.util.find_spec(words[2]) is not None
+        check_python(words[1:])
     else:
         check_proxrl([READERS_OWN.get(word, word) for word in words[1:]])
+
+
+def check_python(words: list[str]) -> None:
+    """A script with its arguments: parsed if it has a parser, else found in its source."""
+    if words[0] != "-m":
+        module = runpy.run_path(str(ROOT / words[0]))
+        module["arguments"](words[1:])
+        return
+    assert importlib.util.find_spec(words[1]) is not None
+    if words[1] == "benchmarks.intervals":  # optional ones of a usage line are in brackets
+        parser_of().parse_args([word.strip("[]") for word in words[2:]])
+    elif words[1].startswith("benchmarks."):
+        paths = (ROOT / f"{words[1].replace('.', '/')}.py", ROOT / "benchmarks" / "peers.py")
+        source = "".join(path.read_text(encoding="utf-8") for path in paths)  # tasks are in peers
+        for word in words[2:]:
+            if word.isupper() or word.replace("_", "").isdigit():
+                continue  # a placeholder or a number
+            if word.startswith("[") and "|" not in word:
+                continue  # a name of an optional argument
+            for choice in word.strip("[]").split("|"):
+                assert f'"{choice}"' in source, f"{words[1]} does not know {choice}"
+
+
+def test_arguments_that_a_benchmark_does_not_have_are_found() -> None:
+    for line in ("benchmarks.throughput pinball", "benchmarks.planning --quick"):
+        with pytest.raises(AssertionError):
+            check_python(["-m", *line.split()])
+    with pytest.raises(SystemExit):
+        check_python(["-m", "benchmarks.intervals", "--study", "1", "--nothing"])
+    with pytest.raises(SystemExit):
+        check_python(["examples/dqn_pro_single_file.py", "--k", "1"])
 
 
 def check_proxrl(arguments: list[str]) -> None:
@@ -241,7 +289,28 @@ def test_every_study_that_comes_along_is_a_study() -> None:
 # ------------------------------------------------------------------------------- Python examples
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/planning.md", "docs/drop-in.md"])
+RUN_HERE = [
+    "README.md",
+    "docs/index.md",
+    "docs/planning.md",
+    "docs/python.md",
+    "docs/drop-in.md",
+    "docs/how-to/environment.md",
+    "docs/how-to/network.md",
+]
+RUN_ELSEWHERE = {"docs/rules.md", "docs/suites.md"}  # the fixture `place`; tests/suites
+
+
+def test_every_page_with_python_is_run() -> None:
+    with_python = {
+        str(page.relative_to(ROOT))
+        for page in PAGES
+        if any(kind == "python" for kind, _ in BLOCK.findall(page.read_text(encoding="utf-8")))
+    }
+    assert with_python == {*RUN_HERE} | RUN_ELSEWHERE
+
+
+@pytest.mark.parametrize("page", RUN_HERE)
 def test_python_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page one after the other, in one namespace; training is shortened."""
     pytest.importorskip("stable_baselines3")
@@ -255,7 +324,7 @@ def test_python_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.Monk
         "evaluation.episodes": 1,
     }
 
-    def shortened(agent: str, env: str, changes=None, **top):  # type: ignore[no-untyped-def]
+    def shortened(agent: str, env: object, changes=None, **top):  # type: ignore[no-untyped-def]
         return make(agent, env, {**short, **(changes or {})}, **{**top, "steps": 200})
 
     monkeypatch.setattr(presets, "make", shortened)

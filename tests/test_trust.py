@@ -147,6 +147,18 @@ def test_an_id_with_two_modules_names_code_too() -> None:
     assert named_code(config) == {"env": "a:b:CartPole-v1"}
 
 
+def test_only_an_environment_may_be_one_that_this_process_has_been_given() -> None:
+    """`python:NAME` as a network would import a module called python."""
+    config = presets.make("dqn", "CartPole-v1")
+    assert named_code(config.override({"env": "python:make"})) == {}
+    for setting, name in (
+        ("env", "python:evil:X-v0"),
+        ("network.kind", "python:f"),
+        ("proximal.rule", "python:f"),
+    ):
+        assert named_code(config.override({setting: name})) == {setting: name}
+
+
 # --------------------------------------------------------------------------- the current folder
 
 

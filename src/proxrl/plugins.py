@@ -8,6 +8,7 @@ config names is imported only with consent (docs/security.md).
 import contextlib
 import importlib
 import os
+import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -56,10 +57,12 @@ def current_folder() -> Iterator[None]:
 
 
 def named_code(config: RunConfig) -> dict[str, str]:
-    """Settings of a config that name a module to import, with their values. `python:NAME` names
-    none: it is an environment that this process has been given."""
+    """Settings of a config that name a module to import, with their values. The environment
+    `python:NAME` names none: this process has been given it."""
     named = {path: value for path, value in flatten(config).items() if path in NAMES_CODE}
-    return {k: v for k, v in named.items() if ":" in v and not v.startswith("python:")}
+    if re.fullmatch(r"python:[^:]*", named["env"]):
+        del named["env"]
+    return {path: value for path, value in named.items() if ":" in value}
 
 
 def require_trust(config: RunConfig, folder: str | os.PathLike[str], trust: bool) -> None:

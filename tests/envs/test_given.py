@@ -13,7 +13,7 @@ from gymnasium.wrappers import TransformReward
 from proxrl import Agent, Callback, presets, resume, train
 from proxrl.envs import given, make
 from proxrl.envs.given import arguments_of, with_arguments
-from proxrl.errors import UserError
+from proxrl.errors import EnvironmentFault, UserError
 from tests.end_to_end.victim import SMALL
 
 MODULE = """
@@ -154,7 +154,7 @@ def test_an_object_with_wrappers_is_copied_with_a_warning(tmp_path: Path) -> Non
     one, other = (make(config.env, config.protocol) for _ in range(2))
     one.reset(np.random.SeedSequence(1))
     assert one.step(0).reward == 10.0
-    with pytest.raises(gymnasium.error.ResetNeeded):
+    with pytest.raises(EnvironmentFault, match="ResetNeeded"):
         other.step(0)
     agent = train(config, tmp_path / "run")
     assert agent.evaluate(1).mean >= 10

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from proxrl.paper.checks import ANNEALING_GAMES, VALUE_SPACE_GAMES, is_number
+from proxrl.paper.performance import is_number
 from proxrl.paper.training import CHECKS, Claim, check_runs, claim_rows
+from proxrl.paper.variants import ANNEALING_GAMES, VALUE_SPACE_GAMES
 from proxrl.report import scores
 from proxrl.report.findings import examine
 from proxrl.report.runs import read_runs
@@ -224,8 +225,10 @@ def test_another_pull_than_the_papers_decides_no_claim(tmp_path: Path, changes, 
     """Four games, three seeds, smaller target updates."""
     for game in GAMES[:4]:
         for seed in range(3):
-            write(tmp_path, "dqn", game, seed, 1.0, sync=2.0 + 0.01 * seed)
-            write(tmp_path, "dqn-pro", game, seed, 1.0, sync=1.0 + 0.01 * seed, **changes)
+            for agent in ("dqn", "rainbow"):
+                other = changes if agent == "dqn" else {}
+                write(tmp_path, agent, game, seed, 1.0, sync=2.0 + 0.01 * seed)
+                write(tmp_path, f"{agent}-pro", game, seed, 1.0, sync=1.0 + 0.01 * seed, **other)
     found = claims_of(tmp_path)["C61"]
     assert found.verdict == ("not testable" if changes else "seen")
     assert why in found.why
@@ -249,8 +252,10 @@ def test_claims_are_only_for_atari(tmp_path: Path) -> None:
 def test_a_claim_about_two_pairs_needs_both(tmp_path: Path) -> None:
     found = pairs(tmp_path, 5000.0, 3000.0, agents=("dqn",))
     assert found["C55"].verdict == "seen"
-    assert found["C60"].verdict == "not testable"
-    assert "no finished rainbow-pro runs" in found["C60"].why
+    for claim in ("C60", "C61"):
+        assert found[claim].verdict == "not testable"
+        assert "no finished rainbow-pro runs" in found[claim].why
+    assert "smaller in 55 of 55 games: 0.71 [0.7" in found["C61"].why
 
 
 def test_one_c_for_all_55_games_is_only_part_of_a_claim(tmp_path: Path) -> None:
@@ -333,7 +338,8 @@ def test_a_number_is_confirmed_by_narrow_intervals_only(
 def test_one_run_decides_nothing(tmp_path: Path) -> None:
     found = pairs(tmp_path, 5000.0, 1000.0, seeds=1)
     assert found["C55"].verdict == "not testable"
-    assert "no interval" in found["C55"].why
+    assert found["C55"].why.startswith("only 1 runs in a game; ")
+    assert "no interval" in found["C60"].why
 
 
 def test_few_runs_of_a_game_decide_nothing(tmp_path: Path) -> None:
@@ -350,3 +356,25 @@ def test_two_agents_with_the_pull_do_not_test_it(tmp_path: Path) -> None:
             write(tmp_path, "dqn-pro", game, seed, 1000.0)
     found = claims_of(tmp_path)
     assert {found[claim].verdict for claim in ("C56", "C60", "C61")} == {"not testable"}
+
+
+def test_the_authors_reading_counts_as_the_papers(tmp_path: Path) -> None:
+    """The presets `-authors`: settings that they share with Table 1, and performance."""
+    found = pairs(tmp_path, 5000.0, 3000.0, agents=("dqn-authors",))
+    seen = ("C06", "C07", "C10", "C19", "C23", "C26", "C55")
+    assert {claim: found[claim].verdict for claim in seen} == dict.fromkeys(seen, "seen")
+    assert "DQN Pro (authors' code) is ahead: 1.00" in found["C55"].why
+    assert found["C13"].verdict == "not testable", "their evaluations are longer than Table 1's"
+    assert found["C60"].verdict == "not testable", "no Rainbow"
+
+
+@pytest.mark.parametrize("agent", ["dqn", "rainbow-authors"])
+def test_another_protocol_decides_no_performance(tmp_path: Path, agent: str) -> None:
+    """Neither reading of the paper has sticky actions at 0.1."""
+    for game in GAMES:
+        for seed in range(3):
+            for name, level in ((f"{agent}-pro", 5000.0), (agent, 3000.0)):
+                write(tmp_path, name, game, seed, level, protocol__sticky_actions=0.1)
+    found = claims_of(tmp_path)["C55" if agent == "dqn" else "C56"]
+    assert found.verdict == "not testable"
+    assert "(not 0.1)" in found.why

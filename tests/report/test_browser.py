@@ -189,11 +189,11 @@ def gain_of(opened: Opened) -> Any:
 def test_metrics_bands_and_single_runs(desktop: Opened) -> None:
     page = desktop.page
     kinds = ("mean", "band", "run")
-    assert [desktop.count("Pong", kind) for kind in kinds] == [8, 4, 0]  # four have no bands
+    assert [desktop.count("Pong", kind) for kind in kinds] == [9, 9, 0]
     page.uncheck("#bands")
-    assert [desktop.count("Pong", kind) for kind in kinds] == [8, 0, 0]
+    assert [desktop.count("Pong", kind) for kind in kinds] == [9, 0, 0]
     page.check("#every")
-    assert [desktop.count("Pong", kind) for kind in kinds] == [8, 0, 8]  # two seeds each
+    assert [desktop.count("Pong", kind) for kind in kinds] == [9, 0, 8]  # two seeds each
     page.select_option("#metric", "sync_distance")
     assert [desktop.count("Pong", kind) for kind in kinds] == [4, 0, 0]
     page.select_option("#metric", "scaled")

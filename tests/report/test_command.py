@@ -128,7 +128,8 @@ def test_the_page_is_self_contained_and_shows_what_is_wrong(written: Path) -> No
     data = json.loads(own.split('id="data">', 1)[1].split("</script>", 1)[0])
     assert [one["name"] for one in data["series"]] == [
         *("DQN", "DQN Pro", "Rainbow", "Rainbow Pro"),
-        *("Dopamine DQN (legacy)", "Dopamine DQN (JAX, Adam)"),
+        *("Dopamine DQN (legacy)", "Dopamine DQN (Adam, squared error)"),
+        "Dopamine DQN (JAX, Adam)",
         *("Dopamine Rainbow (legacy)", "Dopamine Rainbow (JAX)"),
     ]
     assert all(len(one["games"]) == 5 for one in data["series"])

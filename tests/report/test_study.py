@@ -196,9 +196,9 @@ def test_who_is_behind(tmp_path: Path) -> None:
 
 
 def test_few_runs_lead_but_decide_nothing(tmp_path: Path) -> None:
-    text = pair(tmp_path, (200, 210, 220), (100, 110, 105))
+    text = pair(tmp_path, (200, 210, 220, 215, 205), (100, 110, 105, 120, 115))
     assert "DQN Pro scored higher in these few runs than DQN" in text
-    assert "based on 3 runs per series, 3 in the game" in " ".join(
+    assert "based on 5 runs per series, 5 in the game" in " ".join(
         coverage(examine(study_of(tmp_path), 50))
     )
 
@@ -367,3 +367,9 @@ def test_sync_ratios_compare_only_what_both_have(tmp_path: Path) -> None:
     base, pro = study_of(tmp_path).blocks
     base.curves["sync_distance"][0, 0] = [4.0] * 5 + [100.0] * 5
     assert sync_ratios(pro, base) == pytest.approx([0.25])
+
+
+def test_three_runs_each_of_one_game_rank_nothing(tmp_path: Path) -> None:
+    """However far apart: without a difference, one ranking in ten would look like this."""
+    text = pair(tmp_path, (200, 210, 220), (100, 110, 105))
+    assert "DQN Pro and DQN cannot be told apart" in text

@@ -10,6 +10,7 @@ import pytest
 
 from proxrl.report import baselines
 from proxrl.report.command import make_report
+from proxrl.report.figures.curves import training_returns
 from proxrl.report.runs import read_run, read_runs
 from proxrl.report.study import gather
 from proxrl.report.training import latest, protocol_differences, rows, training_curve
@@ -58,6 +59,7 @@ def test_training_returns_are_compared_over_seeds(tmp_path: Path) -> None:
     found = list(rows(study, published))
     assert {row.published for row in found} == {
         "Dopamine DQN (legacy)",
+        "Dopamine DQN (Adam, squared error)",
         "Dopamine DQN (JAX, Adam)",
     }
     first = [row for row in found if row.iteration == 0]
@@ -67,8 +69,8 @@ def test_training_returns_are_compared_over_seeds(tmp_path: Path) -> None:
         assert row.published_mean == one.mean[0, 0]
         assert row.published_seeds == 5
         assert row.published_standard_deviation == one.standard_deviation[0, 0]
-    assert [row.seeds for row in found if row.iteration == 1] == [1, 1]
-    assert [row.iteration for row in latest(found)] == [0, 0], "what most runs reached"
+    assert [row.seeds for row in found if row.iteration == 1] == [1, 1, 1]
+    assert [row.iteration for row in latest(found)] == [0, 0, 0], "what most runs reached"
     assert protocol_differences(study) == []
 
 
@@ -77,10 +79,64 @@ def test_the_report_writes_them_and_names_another_protocol(tmp_path: Path) -> No
     page, _ = make_report(tmp_path, baselines="dopamine", resamples=100)
     with (page.parent / "training_returns.csv").open() as file:
         written = list(csv.DictReader(file))
-    assert [(row["iteration"], row["mean"]) for row in written[::2]] == [("0", "-20"), ("1", "-19")]
+    assert [(row["iteration"], row["mean"]) for row in written[::3]] == [("0", "-20"), ("1", "-19")]
     text = page.read_text()
     assert "protocol.sticky_actions is 0.0 here and 0.25 there" in text
     assert "training-table" in text
     assert make_report(tmp_path, baselines="dopamine", resamples=100)[0].read_text() == text
     assert "training-table" not in make_report(tmp_path, resamples=100)[0].read_text()
     assert not (page.parent / "training_returns.csv").exists(), "left by the report before"
+
+
+def test_training_returns_are_drawn_with_both_spreads(tmp_path: Path) -> None:
+    write(tmp_path, 0, [-20.0, -10.0])
+    write(tmp_path, 1, [-16.0, None])
+    study = gather("runs", read_runs(tmp_path))
+    published = baselines.beside(study)
+    plot = training_returns(study, published)
+    assert plot is not None
+    (panel,) = plot.panels
+    ours, *theirs = panel.lines
+    assert ours.low is not None
+    assert ours.high is not None
+    assert (ours.x[0], ours.y[0]) == (4 * PERIOD, -18.0)  # emulator frames
+    assert (ours.low[0], ours.high[0]) == pytest.approx((-18 - math.sqrt(8), -18 + math.sqrt(8)))
+    assert np.isnan(ours.low[1]), "one run has no spread"
+    assert len(theirs) == 3
+    for line, one in zip(theirs, published, strict=True):
+        assert line.high is not None
+        np.testing.assert_array_equal(
+            line.high - line.y, one.mean[0] + one.standard_deviation[0] - one.mean[0]
+        )
+    assert training_returns(study, ()) is None
+
+
+def test_published_curves_without_anything_to_compare_are_explained(tmp_path: Path) -> None:
+    """The page names the setting; not if some run has recorded training returns, nor unasked."""
+    write(tmp_path / "other", 0, [1.0], **{"evaluation.training_period_steps": 125_000})
+    page, _ = make_report(tmp_path / "other", baselines="dopamine", resamples=100)
+    told = "No run recorded its training returns per 250,000 agent steps"
+    assert told in page.read_text()
+    assert "--evaluation.training-period-steps 250000" in page.read_text()
+    assert told not in make_report(tmp_path / "other", resamples=100)[0].read_text()
+    write(tmp_path / "same", 0, [1.0])
+    assert (
+        told
+        not in make_report(tmp_path / "same", baselines="dopamine", resamples=100)[0].read_text()
+    )
+
+
+def test_the_nearest_published_curve_by_hand() -> None:
+    """dqn_adam_mse on Pong: two cells of Dopamine's file."""
+    one = baselines.load(("Pong", "NoSuchGame"), "legacy", "dqn_adam_mse")
+    assert (one.agent, one.suite) == ("dqn", "legacy")
+    assert np.isfinite(one.mean[0]).all()
+    assert np.isnan(one.mean[1]).all()
+    assert one.mean[0, [0, 198]] == pytest.approx([-20.190296, 19.784644])
+    assert one.standard_deviation[0, [0, 198]] == pytest.approx([0.090784303, 0.22111754])
+    assert (one.seeds[0] == 5).all()
+
+
+def test_published_agents_of_our_presets() -> None:
+    for ours in ("rainbow", "rainbow-pro", "rainbow-authors-pro", "rainbow-pro-adaptive"):
+        assert baselines.published_agent(ours) == "rainbow"

@@ -272,7 +272,7 @@ def test_an_unwritable_eval_is_rejected_before_it_is_played(cartpole: Path) -> N
     before = taken.read_text() if taken.exists() else None
     taken.unlink(missing_ok=True)
     taken.mkdir()
-    with pytest.raises(UserError, match="cannot write to"):
+    with pytest.raises(UserError, match="is a folder, not a file"):
         evaluate_run(cartpole, episodes=10**9, epsilon=None)
     taken.rmdir()
     if before is not None:
@@ -297,3 +297,23 @@ def test_preflight_counts_what_the_log_will_take() -> None:
         config = resolved(presets.make("dqn", "ALE/Pong-v5", {"replay.capacity": capacity}))
         sizes.append(requirements(config, set_up(config)).disk)
     assert sizes[1] - sizes[0] == pytest.approx(100_000 * 1.01 * 84 * 84, rel=0.01)
+
+
+def test_a_seed_gives_an_independent_score_that_repeats_itself(cartpole: Path) -> None:
+    agent = Agent.load(cartpole)
+    own = agent.evaluate(5, epsilon=0.5)
+    one, other = (agent.evaluate(5, epsilon=0.5, seed=seed) for seed in (1, 2))
+    assert agent.evaluate(5, epsilon=0.5, seed=1) == one
+    assert len({tuple(scored.returns) for scored in (own, one, other)}) == 3
+    same_number = agent.evaluate(5, epsilon=0.5, seed=agent.config.seed)
+    assert same_number.returns != own.returns, "not the run's own draws"
+    assert one.protocol == own.protocol
+
+
+def test_eval_prints_json(cartpole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["eval", str(cartpole), "--episodes", "2", "--seed", "3", "--json"])
+    line = json.loads(capsys.readouterr().out)
+    assert line["evaluation_seed"] == 3
+    assert line["mean_return"] == Agent.load(cartpole).evaluate(2, seed=3).mean
+    assert len(line["returns"]) == 2
+    assert line["protocol"]["episodes"] == 2

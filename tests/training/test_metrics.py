@@ -128,7 +128,7 @@ def test_tensorboard_repeats_the_numbers(tmp_path: Path) -> None:
     logger.close()
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
-    assert events.Tags()["scalars"] == ["train/loss"]
+    assert events.Tags()["scalars"] == ["train/loss", "time/steps_per_second"]
     (event,) = events.Scalars("train/loss")
     assert (event.step, event.value) == (7, pytest.approx(0.5))
 
@@ -142,3 +142,65 @@ def test_a_new_run_removes_the_lines_of_a_process_that_never_made_a_checkpoint(
     logger.interval({"step": 2})
     logger.close()
     assert read_lines(tmp_path / METRICS) == [{"step": 2}]
+
+
+BOARD = presets.make(
+    "dqn-pro",
+    "CartPole-v1",
+    {
+        "logging.tensorboard_updates": 3,
+        "replay.warmup_steps": 40,
+        "replay.batch_size": 8,
+        "learner.update_period_steps": 4,
+        "learner.updates_per_step": 2,
+        "evaluation.period_steps": 100,
+        "evaluation.episodes": 1,
+        "checkpoint.period_steps": 100,
+    },
+    steps=200,
+    threads=1,
+)
+
+
+def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(folder / "tensorboard"))
+    events.Reload()
+    assert "_hparams_/experiment" in events.summary_metadata
+    return {
+        name: [(event.step, event.value) for event in events.Scalars(name)]
+        for name in events.Tags()["scalars"]
+    }
+
+
+def test_tensorboard_has_updates_episodes_and_rates_and_changes_no_bit(tmp_path: Path) -> None:
+    from proxrl import train
+
+    train(BOARD, tmp_path / "with")
+    train(BOARD.override({"logging.tensorboard": False}), tmp_path / "without")
+    for name in (METRICS, EPISODES):
+        assert (tmp_path / "with" / name).read_bytes() == (tmp_path / "without" / name).read_bytes()
+    found = scalars(tmp_path / "with")
+    # two updates after each of steps 40, 44, ..., 200: numbers 3, 6, 9, ... of 82
+    expected = [40 + 4 * ((number - 1) // 2) for number in range(3, 83, 3)]
+    assert [step for step, _ in found["update/loss"]] == expected
+    episodes = read_lines(tmp_path / "with" / EPISODES)
+    assert found["episode/return"] == [(one["step"], one["return"]) for one in episodes]
+    assert [step for step, _ in found["train/learning_rate"]] == [100, 200]
+    assert found["train/kappa"][0][1] == pytest.approx(BOARD.pull_per_sync, rel=1e-6)
+    assert "time/steps_per_second" in found
+    assert "steps_per_second" not in (tmp_path / "with" / METRICS).read_text()
+
+
+def test_a_resumed_run_has_every_point_once(tmp_path: Path) -> None:
+    from proxrl import resume, train
+
+    train(BOARD, tmp_path / "whole")
+    train(BOARD.override({"checkpoint.keep_replay": True}), tmp_path / "cut")
+    for newest in (tmp_path / "cut" / "checkpoints").glob("*200*"):
+        newest.unlink()
+    resume(tmp_path / "cut")
+    whole, cut = scalars(tmp_path / "whole"), scalars(tmp_path / "cut")
+    for name in ("update/loss", "episode/return", "eval/mean_return"):
+        assert cut[name] == whole[name]

@@ -6,13 +6,11 @@ from pathlib import Path
 
 from proxrl import presets
 from proxrl.config import RunConfig
-from proxrl.runs.checkpoint import checkpoint_path
-from proxrl.runs.folder import RunFolder
 from proxrl.studies.expand import Job
 from proxrl.tuning.search import Search, job_of
 from proxrl.tuning.space import Parameter, parsed
 from proxrl.tuning.trials import Trials
-from tests.report.synthetic import write_run
+from tests.report.synthetic import write_checkpoint, write_run
 
 STEPS, PERIOD = 1_000, 200
 SETTINGS = {
@@ -79,8 +77,7 @@ class Simulated:
         except ArithmeticError as error:
             return [(self._jobs.pop(), "failed", str(error))]
         if self._at == STEPS:
-            (job.folder / "checkpoints").mkdir()
-            checkpoint_path(RunFolder(job.folder).checkpoints, STEPS).touch()
+            write_checkpoint(job.folder, job.config, STEPS)
         elif not stops:
             return []
         return [(self._jobs.pop(), "stopped" if stops else "finished", "")]

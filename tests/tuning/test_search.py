@@ -193,6 +193,7 @@ def test_the_page_names_the_best_and_gives_the_same_bytes(tmp_path: Path) -> Non
 
 def test_the_command_for_the_best_reproduces_its_settings(tmp_path: Path) -> None:
     from proxrl import cli
+    from proxrl.commands import train
 
     (trial,) = search(tmp_path / "a", Simulated(hill), 1).all()
     words = command_of(base(), trial).split()
@@ -200,7 +201,7 @@ def test_the_command_for_the_best_reproduces_its_settings(tmp_path: Path) -> Non
     assert words[-2:] == ["--seed", "0"]
     seen: list[RunConfig] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "validated", lambda config: seen.append(config) or config)
+        patch.setattr(train, "validated", lambda config: seen.append(config) or config)
         cli.parse(words[1:])
     wanted = base(seed=0).override({**trial.values, "logging.tensorboard": True})
     assert seen == [wanted]

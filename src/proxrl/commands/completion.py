@@ -69,10 +69,12 @@ def _command_lines() -> dict[str, tuple[Any, Any]]:
     from proxrl.planning.command import PlanOptions
     from proxrl.report.command import ReportOptions
     from proxrl.studies.command import StudyOptions
+    from proxrl.tuning.command import TuneOptions
 
     base = BUILT_IN[0].base
     with_settings: dict[str, Any] = {
         "train": TrainLine(base.agent, TrainOptions(base)),
+        "tune": TuneOptions(base),
         "resume": ResumeLine(Path("RUN"), ResumeOptions(base)),
     }
     others: dict[str, Any] = {
@@ -100,10 +102,9 @@ def _improved(line: str) -> str:
     if name != SPEC:
         return line
     spec = ast.literal_eval(data.replace("\\n", " "))
-    for command in ("train", "resume"):  # the preset is not an option
+    for command in ("train", "tune", "resume"):  # the preset is not an option
         options = spec["subcommands"][command]["options"]
         options[:] = [option for option in options if option["flags"] != ["--agent"]]
-    spec["subcommands"]["train"]["options"] += [
-        {"flags": [agent], "description": "preset", "type": "flag"} for agent in AGENTS
-    ]
+        if command != "resume":
+            options += [{"flags": [one], "description": "preset", "type": "flag"} for one in AGENTS]
     return f"{name}{equals}{spec}\n"

@@ -83,7 +83,7 @@ def train(arguments: list[str]) -> Callable[[], None]:
         try:
             run.train(config, folder, "auto", if_exists=options.if_exists)
         except run.RunExists as error:
-            raise UserError(_how_to_go_on(error, folder)) from None
+            raise UserError(_how_to_go_on(error, folder, config)) from None
         _print_finished(folder, config)
 
     return work
@@ -174,12 +174,13 @@ def _short(value: Any) -> str:
     return re.sub(r"[^A-Za-z0-9.=-]+", "-", str(value))
 
 
-def _how_to_go_on(error: "RunExists", folder: Path) -> str:
+def _how_to_go_on(error: "RunExists", folder: Path, config: RunConfig) -> str:
     """Advice for a folder that has a run already."""
     ways = []
     if error.can_resume:
         options = [f"--{path} {after}" for path, (_, after) in error.changed.items()]
-        ways.append(f"continue it with `{' '.join(['proxrl resume', str(folder), *options])}`")
+        command = " ".join(["proxrl resume", f"{folder}{trust_option(config)}", *options])
+        ways.append(f"continue it with `{command}`")
     ways += ["start again with --if-exists overwrite", "choose another --folder"]
     return f"{error.what}: {', '.join(ways[:-1])}, or {ways[-1]}"
 

@@ -16,11 +16,11 @@ from proxrl.config.rules import (
     ScheduledOptions,
 )
 from proxrl.errors import UserError
-from proxrl.extras import require
 
-require("train", "everything but proxrl.Proximal")
-
-import tyro  # noqa: E402
+try:  # the drop-in needs these settings without the command line
+    from tyro.conf import Suppress
+except ModuleNotFoundError:
+    Suppress = None  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
@@ -209,6 +209,8 @@ class LoggingConfig:
 
     tensorboard: bool = True
     """Write TensorBoard events to the run folder."""
+    tensorboard_updates: int = 0
+    """Also write loss and mean value of every n-th update; 0: only their means."""
     wandb: str | None = None
     """Weights & Biases project to log to (needs the extra `wandb`)."""
 
@@ -217,7 +219,7 @@ class LoggingConfig:
 class RunConfig:
     """One training run: bit-identical for the same config, seed and CPU model."""
 
-    agent: Annotated[str, tyro.conf.Suppress]
+    agent: Annotated[str, Suppress]
     """Preset this config is based on."""
     env: str
     """Gymnasium id, e.g. ALE/Breakout-v5, CartPole-v1 or module:Name-v0, or module:function;

@@ -72,6 +72,11 @@ def _field_errors(config: RunConfig) -> Rules:
         *((path, value < 1, "must be at least 1") for path, value in steps),
         *((path, not value > 0, "must be positive") for path, value in rates),
         *((path, not 0 <= value <= 1, "must be in [0, 1]") for path, value in shares),
+        (
+            "logging.tensorboard_updates",
+            c.logging.tensorboard_updates < 0,
+            "must be at least 0",
+        ),
         ("learner.learning_rate", math.isinf(lr.learning_rate), "must be finite"),
         ("learner.adam_epsilon", math.isinf(lr.adam_epsilon), "must be finite"),
         (

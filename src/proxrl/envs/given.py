@@ -14,7 +14,6 @@ What only this process knows can be resumed only after the same call has been ma
 """
 
 import copy
-import importlib
 import inspect
 import json
 import warnings
@@ -24,6 +23,7 @@ from typing import Any
 import gymnasium
 
 from proxrl.errors import UserError
+from proxrl.plugins import import_module
 
 PYTHON = "python"  # before the name of an environment that only this process knows
 Factory = Callable[..., "gymnasium.Env[Any, Any]"]
@@ -54,7 +54,7 @@ def with_arguments(env: str, arguments: Mapping[str, Any]) -> str:
     """`FrozenLake-v1,is_slippery=false` for {"is_slippery": False}."""
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, default=repr)
-        if "," in text or _value(text) != value or type(_value(text)) is not type(value):
+        if {",", ":"} & set(text) or _value(text) != value or type(_value(text)) is not type(value):
             raise UserError(
                 f"env_kwargs: {name} = {value!r:.40} cannot be written in a config: pass a "
                 "function that makes the environment instead"
@@ -68,7 +68,7 @@ def _name_of_factory(make: Factory) -> str:
     module = getattr(make, "__module__", None) or "__main__"
     if module != "__main__":
         try:
-            if getattr(importlib.import_module(module), name, None) is make:
+            if getattr(import_module(module), name, None) is make:
                 return f"{module}:{name}"
         except ImportError:
             pass  # defined in a program that is not a module
@@ -166,7 +166,7 @@ def factory_of(env: str) -> Factory | None:
         return _factories[name]
     if name in gymnasium.registry:
         return None
-    found = getattr(importlib.import_module(module), name, None)
+    found = getattr(import_module(module), name, None)
     return found if callable(found) else None
 
 

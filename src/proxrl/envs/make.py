@@ -81,7 +81,7 @@ def _import_provider(env: str, suite: Suite) -> None:
     """Import the modules that register this id: the suite's provider and the id's `module:`."""
     if suite.provider is not None:
         _import_of_suite(env, suite)
-    module, colon, _ = env.partition(":")
+    module, colon, _ = env.split(",")[0].partition(":")
     if colon and module != PYTHON:
         try:
             import_module(module)
@@ -147,7 +147,7 @@ def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
     whole, options = arguments_of(env)
     factory = factory_of(whole)
     if factory is not None:
-        with _making(env):
+        with current_folder(), _making(env):
             return made_by(factory, whole, options, pictures)
     name = bare_id(whole)
     if name in gymnasium.registry:

@@ -18,12 +18,19 @@ from proxrl.types import Array
 
 ITERATION_STEPS = 250_000
 NOTE = "training returns, batch 32, up to 200M frames"
-# (suite, agent) -> name, colour on paper, colour on a dark screen, dash
+SPREAD = "bands: one standard deviation over its 5 seeds"
+# (suite, label there) -> agent, name, colour on paper, colour on a dark screen, dash. The nearest
+# to the paper's DQN is dqn_adam_mse: Adam and the squared error, as in the paper, but batch 32, a
+# replay of a million and a learning rate of 6.25e-5.
 PUBLISHED = {
-    ("legacy", "dqn"): ("Dopamine DQN (legacy)", "#1a365d", "#a9bfdc", "dot"),
-    ("jax_cnn", "dqn"): ("Dopamine DQN (JAX, Adam)", "#5a7fb5", "#7f9fd0", "dash"),
-    ("legacy", "rainbow"): ("Dopamine Rainbow (legacy)", "#1c4532", "#a5d6bd", "dot"),
-    ("jax_cnn", "rainbow"): ("Dopamine Rainbow (JAX)", "#6a9f83", "#7dbf9c", "dash"),
+    ("legacy", "dqn"): ("dqn", "Dopamine DQN (legacy)", "#1a365d", "#a9bfdc", "dot"),
+    ("legacy", "dqn_adam_mse"): (
+        *("dqn", "Dopamine DQN (Adam, squared error)"),
+        *("#76558f", "#c3a9d8", "dashdot"),
+    ),
+    ("jax_cnn", "dqn"): ("dqn", "Dopamine DQN (JAX, Adam)", "#5a7fb5", "#7f9fd0", "dash"),
+    ("legacy", "rainbow"): ("rainbow", "Dopamine Rainbow (legacy)", "#1c4532", "#a5d6bd", "dot"),
+    ("jax_cnn", "rainbow"): ("rainbow", "Dopamine Rainbow (JAX)", "#6a9f83", "#7dbf9c", "dash"),
 }
 
 
@@ -52,9 +59,9 @@ class Baseline:
         return self.mean[:, last] if last >= 0 else np.full(len(self.mean), np.nan)
 
 
-def load(games: tuple[str, ...], suite: str, agent: str) -> Baseline:
+def load(games: tuple[str, ...], suite: str, label: str) -> Baseline:
     """A published agent's curves on `games`."""
-    name, colour, dark, dash = PUBLISHED[suite, agent]
+    agent, name, colour, dark, dash = PUBLISHED[suite, label]
     iterations = 199 if suite == "legacy" else 200
     mean = np.full((len(games), iterations), np.nan)
     deviation, seeds = mean.copy(), mean.copy()
@@ -62,7 +69,7 @@ def load(games: tuple[str, ...], suite: str, agent: str) -> Baseline:
     file = resources.files("proxrl.report") / "data" / "dopamine_curves.csv.gz"
     with file.open("rb") as packed, gzip.open(packed, "rt", encoding="utf-8") as text:
         for row in csv.reader(text):
-            if row[0] == suite and row[1] == agent and row[2] in place:
+            if row[0] == suite and row[1] == label and row[2] in place:
                 at = place[row[2]], int(row[3])
                 mean[at] = float(row[4])
                 deviation[at], seeds[at] = float(row[5]), float(row[6])
@@ -77,7 +84,12 @@ def beside(study: StudyResults) -> tuple[Baseline, ...]:
             f"invalid --baselines dopamine: only for {those}; there are no published curves of "
             f"{', '.join(study.games[:3])}"
         )
-    agents = {
-        block.series.agent.removesuffix("-pro").removesuffix("-authors") for block in study.blocks
-    }
-    return tuple(load(study.games, suite, agent) for suite, agent in PUBLISHED if agent in agents)
+    agents = {published_agent(block.series.agent) for block in study.blocks}
+    return tuple(
+        load(study.games, *key) for key, (agent, *_) in PUBLISHED.items() if agent in agents
+    )
+
+
+def published_agent(agent: str) -> str:
+    """The published agent to compare with: `rainbow` for `rainbow-authors-pro`."""
+    return agent.removesuffix("-adaptive").removesuffix("-pro").removesuffix("-authors")

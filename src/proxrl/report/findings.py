@@ -2,12 +2,13 @@
 
 import math
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from proxrl.report import scores, statistics
+from proxrl.report import permutation, scores, statistics
 from proxrl.report.series import other_differences, partner
 from proxrl.report.statistics import Estimate, Resampled
 from proxrl.report.study import Block, StudyResults
@@ -138,7 +139,14 @@ def _aggregate(study: StudyResults, block: Block, resamples: int) -> Aggregate |
     if study.scale.kind == "raw":
         del functions["optimality gap"]  # a raw return has no optimum
     metrics = {
-        name: statistics.estimate(function(once)[0], function(drawn), drawn, tails=name != "IQM")
+        name: statistics.estimate(
+            function(once)[0],
+            function(drawn),
+            drawn,
+            tails=name != "IQM",
+            within=(0.0, math.inf) if name == "optimality gap" else statistics.EVERYWHERE,
+            hidden=statistics.hidden_variance(drawn.scores) if name == "optimality gap" else 0.0,
+        )
         for name, function in functions.items()
     }
     return Aggregate(block, len(games), int(drawn.runs.sum()), int(drawn.runs.min()), metrics)
@@ -178,18 +186,12 @@ def compare(study: StudyResults, pro: Block, base: Block, resamples: int) -> Com
         return None
     scaled = np.flatnonzero(both & study.scale.known)
     one, other = (sample(study, block, common, resamples, scaled=False) for block in (pro, base))
-    chance = statistics.improvement_estimate(one, other)
-    ahead, behind = statistics.game_means(one), statistics.game_means(other)
-    wins = statistics.estimate(
-        float(np.mean(pro.mean_final[common] > base.mean_final[common])),
-        np.asarray((ahead > behind).mean(axis=1)),
-        one,
-        other,
-        within=(0.0, 1.0),
-    )
+    chance = improvement_estimate(one, other, _generator(pro, base))
+    wins = statistics.share_won(pro.mean_final[common], base.mean_final[common])
     nothing = Estimate(math.nan, math.nan, math.nan)
     iqms, difference, medians = [nothing, nothing], nothing, nothing
     if len(scaled):
+        generator = _generator(pro, base)
         drawn = [sample(study, block, scaled, resamples, scaled=True) for block in (pro, base)]
         once = [statistics.whole(part.scores) for part in drawn]
         many = [statistics.interquartile_mean(part) for part in drawn]
@@ -198,11 +200,15 @@ def compare(study: StudyResults, pro: Block, base: Block, resamples: int) -> Com
             statistics.estimate(value, values, part)
             for value, values, part in zip(real, many, drawn, strict=True)
         ]
-        difference = statistics.estimate(real[0] - real[1], many[0] - many[1], *drawn)
-        medians = statistics.estimate(
+        difference = difference_estimate(
+            real[0] - real[1], many[0] - many[1], drawn, permutation.iqm_difference, generator
+        )
+        medians = difference_estimate(
             float(statistics.median(once[0])[0] - statistics.median(once[1])[0]),
             statistics.median(drawn[0]) - statistics.median(drawn[1]),
-            *drawn,
+            drawn,
+            permutation.median_difference,
+            generator,
         )
     return Comparison(
         pro,
@@ -222,6 +228,41 @@ def compare(study: StudyResults, pro: Block, base: Block, resamples: int) -> Com
     )
 
 
+def _generator(pro: Block, base: Block) -> np.random.Generator:
+    """For the permutation tests; depends only on the two series."""
+    return np.random.default_rng([3, *(zlib.crc32(one.name.encode()) for one in (pro, base))])
+
+
+def improvement_estimate(
+    one: Resampled, other: Resampled, generator: np.random.Generator
+) -> Estimate:
+    """The probability of improvement of the scores themselves, with its interval."""
+    whole = (statistics.whole(part.scores) for part in (one, other))
+    value = statistics.improvement(*whole)[0]
+    if not (one.repeated and other.repeated):
+        return Estimate(float(value), math.nan, math.nan)
+    p = permutation.p_value(one.scores, other.scores, permutation.improvement, generator)
+    many = statistics.improvement(one, other)
+    low, high = statistics.improvement_interval(value, many, one, other, np.asarray(p))
+    return Estimate(float(value), float(low), float(high))
+
+
+def difference_estimate(
+    value: float,
+    many: Array,
+    samples: Sequence[Resampled],
+    statistic: permutation.Statistic,
+    generator: np.random.Generator,
+) -> Estimate:
+    """A difference with its interval, which agrees with a permutation test of 0."""
+    one, other = samples
+    if not (one.repeated and other.repeated):
+        return Estimate(value, math.nan, math.nan)
+    p = permutation.p_value(one.scores, other.scores, statistic, generator)
+    low, high = statistics.difference_interval(np.asarray(value), many, one, other, np.asarray(p))
+    return Estimate(value, float(low), float(high))
+
+
 def sync_ratio_estimate(
     pro: Block, base: Block, resamples: int = RESAMPLES
 ) -> tuple[Estimate, int, int]:
@@ -239,8 +280,19 @@ def sync_ratio_estimate(
         drawn.append(statistics.resample(logs, resamples, generator))
         real.append(statistics.mean(statistics.whole(logs))[0])
     logs_apart = statistics.mean(drawn[0]) - statistics.mean(drawn[1])
-    apart = statistics.estimate(real[0] - real[1], logs_apart, *drawn)
-    found = Estimate(*np.exp([apart.value, apart.low, apart.high]).tolist())
+    apart = difference_estimate(
+        float(real[0] - real[1]),
+        logs_apart,
+        drawn,
+        permutation.mean_difference,
+        _generator(pro, base),
+    )
+    low, high = math.exp(apart.low), math.exp(apart.high)
+    if apart.low > 0.0:  # also where the exponential rounds to 1
+        low = max(low, math.nextafter(1.0, 2.0))
+    if apart.high < 0.0:
+        high = min(high, math.nextafter(1.0, 0.0))
+    found = Estimate(math.exp(apart.value), low, high)
     runs = [part.runs for part in drawn]
     return found, int(min(one.sum() for one in runs)), int(min(one.min() for one in runs))
 

@@ -26,6 +26,7 @@ from proxrl.report.figures.drawing import INK, MUTED, PAPER, RULE
 from proxrl.report.findings import Findings
 from proxrl.report.statistics import nanmean, standard_error
 from proxrl.report.study import StudyResults
+from proxrl.report.training import missing_note
 from proxrl.report.words import coverage, figures, lead, method, title, verdicts
 from proxrl.types import Array
 
@@ -65,7 +66,7 @@ def render(
             paper=figures(study),
             lead=lead(study),
             verdicts=[(head, text[:1].upper() + text[1:]) for head, text in verdicts(findings)],
-            notes=[method(study), *coverage(findings)],
+            notes=[method(study), *coverage(findings), *missing_note(study, baselines)],
             curves=curves,
             games=study.games,
             few=len(study.games) <= FEW_GAMES,
@@ -190,7 +191,10 @@ def _data(study: StudyResults, baselines: Sequence[Baseline]) -> dict[str, Any]:
             {
                 **_style(one),
                 "x": (one.steps[inside := one.steps <= study.budget_steps] * frames).tolist(),
-                "games": [{"eval_return": [_packed(row[inside]), None]} for row in one.mean],
+                "games": [
+                    {"eval_return": [_packed(row[inside]), _packed(spread[inside])]}
+                    for row, spread in zip(one.mean, one.standard_deviation, strict=True)
+                ],
             }
             for one in baselines
         ],

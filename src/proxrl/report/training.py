@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from proxrl.report.baselines import ITERATION_STEPS, Baseline
+from proxrl.report.baselines import ITERATION_STEPS, Baseline, published_agent
 from proxrl.report.runs import Run
-from proxrl.report.study import StudyResults, game_of
+from proxrl.report.statistics import nanmean, standard_error
+from proxrl.report.study import Block, StudyResults, game_of
 from proxrl.types import Array
 
 PUBLISHED_PROTOCOL = {
@@ -50,32 +51,48 @@ def training_curve(run: Run) -> Array:
     return curve
 
 
+def over_seeds(block: Block, game: str) -> tuple[Array, Array, Array]:
+    """By iteration: the mean of the runs' training returns, their standard deviation (n - 1) and
+    the number of runs. Empty if no run of the game recorded any."""
+    runs = [run for run in block.runs if game_of(run.asked.env) == game]
+    curves = [curve for run in runs if len(curve := training_curve(run))]
+    values = np.full((len(curves), max(map(len, curves), default=0)), np.nan)
+    for row, curve in zip(values, curves, strict=True):
+        row[: len(curve)] = curve
+    seeds = (~np.isnan(values)).sum(axis=0)
+    return nanmean(values), standard_error(values) * np.sqrt(seeds), seeds
+
+
+def missing_note(study: StudyResults, baselines: Sequence[Baseline]) -> list[str]:
+    """A sentence for the page if published curves were asked for and no run can be compared."""
+    if not baselines or any(
+        len(training_curve(run)) for block in study.blocks for run in block.runs
+    ):
+        return []
+    return [
+        "No run recorded its training returns per 250,000 agent steps, so the published curves, "
+        "which are such returns, are only shown next to evaluation returns: train for at least "
+        "250,000 steps with `--evaluation.training-period-steps 250000` (the default)."
+    ]
+
+
 def rows(study: StudyResults, baselines: Sequence[Baseline]) -> Iterator[Row]:
     """Every iteration that a run recorded and Dopamine published."""
     for block in study.blocks:
-        beside = [
-            one
-            for one in baselines
-            if one.agent == block.series.agent.removesuffix("-pro").removesuffix("-authors")
-        ]
+        agent = published_agent(block.series.agent)
+        beside = [one for one in baselines if one.agent == agent]
         for number, game in enumerate(study.games):
-            runs = [run for run in block.runs if game_of(run.asked.env) == game]
-            curves = [curve for run in runs if len(curve := training_curve(run))]
-            for iteration in range(max(map(len, curves), default=0)):
-                reached = [curve[iteration] for curve in curves if len(curve) > iteration]
-                values = np.array([value for value in reached if math.isfinite(value)])
-                if not len(values):
-                    continue
-                spread = float(values.std(ddof=1)) if len(values) > 1 else math.nan
+            means, deviations, seeds = over_seeds(block, game)
+            for iteration in np.flatnonzero(seeds).tolist():
                 for one in beside:
                     if iteration < one.mean.shape[1] and math.isfinite(one.mean[number, iteration]):
                         yield Row(
                             block.name,
                             game,
                             iteration,
-                            float(values.mean()),
-                            spread,
-                            len(values),
+                            float(means[iteration]),
+                            float(deviations[iteration]),
+                            int(seeds[iteration]),
                             one.name,
                             float(one.mean[number, iteration]),
                             float(one.standard_deviation[number, iteration]),

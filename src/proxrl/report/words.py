@@ -80,7 +80,8 @@ def method(study: StudyResults) -> str:
     window = final_window_steps(study.budget_steps)
     text = (
         "In brackets: 95% intervals over runs (Student's t with the standard error of a stratified "
-        "bootstrap; runs are not paired by seed). A run's final score is the mean of its "
+        "bootstrap; whether a difference contains 0, by a permutation test; runs are not paired by "
+        "seed). A run's final score is the mean of its "
         f"{study.episodes_are} episodes in the last {window:,.0f} agent steps"
     )
     if study.period_steps > window:

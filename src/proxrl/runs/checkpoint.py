@@ -48,6 +48,13 @@ def checkpoint_steps(folder: Path) -> list[int]:
     )
 
 
+def remove(folder: Path, step: int) -> None:
+    """Delete a checkpoint; a directory under its name is not one, and is left."""
+    path = checkpoint_path(folder, step)
+    if what_is(path) == "file":
+        path.unlink()
+
+
 def write(path: Path, state: State, before_rename: Callable[[], None] = lambda: None) -> None:
     """Write one checkpoint durably and atomically.
 

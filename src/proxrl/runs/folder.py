@@ -350,7 +350,7 @@ class RunFolder:
             self.remove_replay()
         if not config.checkpoint.keep_all:
             for step in checkpoint.checkpoint_steps(self.checkpoints)[:-1]:
-                checkpoint.checkpoint_path(self.checkpoints, step).unlink()
+                checkpoint.remove(self.checkpoints, step)
 
     def remove_replay(self) -> None:
         """Delete the replay; if killed meanwhile, no part of it is left under its name."""

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from proxrl.runs.checkpoint import require_same_settings
 from proxrl.runs.folder import CONFIG, RunFolder
 from proxrl.training.environments import scoring_environment, side_by_side
 from proxrl.training.evaluate import Evaluation, evaluate
+from proxrl.training.export import export_network
 from proxrl.training.machine import resolve_device
 from proxrl.training.streams import independent_seed
 from proxrl.types import Array
@@ -101,6 +103,25 @@ class Agent:
             actions = np.where(explores, random, actions)
         actions = actions + self.environment.first_action
         return (actions if is_batch else int(actions[0])), None
+
+    def q_values(self, observation: Any) -> Array:
+        """Action values, [actions], or [batch, actions] for a batch; inputs as in `predict`. Noisy
+        layers use their means."""
+        states, is_batch = self._states(observation)
+        silence(noisy_layers(self.network))
+        with torch.inference_mode():
+            values: Array = self.network(torch.from_numpy(states).to(self.device)).cpu().numpy()
+        return values if is_batch else values[0]
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the network as .onnx, .pt2 (torch.export) or .pt (TorchScript).
+
+        Its input are states [batch, stack, *shape] of the environment's dtype (an observation
+        encoded as for the network), its output action values [batch, actions]. An action is the
+        index of the largest value, plus the environment's first action.
+        """
+        silence(noisy_layers(self.network))
+        export_network(self.network, self.environment.observation, Path(path))
 
     def evaluate(
         self,

@@ -66,4 +66,4 @@ class Checkpointer:
     def _remove_old(self) -> None:
         if not self._keep_all:
             for step in checkpoint.checkpoint_steps(self._folder)[:-2]:
-                checkpoint.checkpoint_path(self._folder, step).unlink()
+                checkpoint.remove(self._folder, step)

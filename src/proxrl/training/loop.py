@@ -162,7 +162,21 @@ class Trainer:
     def _read_updates(self) -> None:
         """Read the values that updates reported, and stop if a loss was not finite. Reading many at
         a time avoids a device synchronisation after every update."""
-        self.learner.require_finite(*self.interval.read_updates())
+        losses, values = self.interval.read_updates()
+        self.learner.require_finite(losses, values)
+        if self.logger.update_period:
+            self._log_updates(losses, values)
+
+    def _log_updates(self, losses: list[float], values: list[float]) -> None:
+        """Log every n-th of the updates just read, at the agent step after which it was made."""
+        rules, last = self.config.learner, self.learner.updates
+        newest = self.step // rules.update_period_steps * rules.update_period_steps
+        first = last - len(losses) + 1
+        for number, (loss, value) in enumerate(zip(losses, values, strict=True), start=first):
+            if number % self.logger.update_period == 0:
+                phases = -(-last // rules.updates_per_step) + (-number // rules.updates_per_step)
+                step = newest - phases * rules.update_period_steps
+                self.logger.update(step, {"loss": loss, "mean_value": value})
 
     @property
     def epsilon(self) -> float:
@@ -252,7 +266,13 @@ class Trainer:
                 "eval/returns": scored.returns,
                 "eval/lengths": scored.lengths,
                 "protocol": scored.protocol,
-            }
+            },
+            {
+                "train/learning_rate": self.learner.learning_rate,
+                "train/kappa": self.learner.learning_rate
+                / self.config.c
+                * self.config.updates_per_sync,
+            },
         )
         self.interval.clear()
 

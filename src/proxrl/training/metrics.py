@@ -16,6 +16,7 @@ from proxrl.config import LoggingConfig, RunConfig, to_json
 from proxrl.errors import UserError
 from proxrl.runs.folder import EPISODES, METRICS, SPEED
 from proxrl.runs.lines import LineFile
+from proxrl.training.tensorboard import TensorBoard
 from proxrl.types import State
 
 if TYPE_CHECKING:
@@ -128,26 +129,41 @@ class RunLogger:
     def __init__(self, folder: Path, config: RunConfig, step: int = 0) -> None:
         self._metrics, self._episodes = LineFile(folder / METRICS), LineFile(folder / EPISODES)
         self._speed = LineFile(folder / SPEED)
-        self._board = _TensorBoard(folder, config.logging, step)
+        self._board = TensorBoard(folder, config, step)
         self._wandb = _wandb_run(folder, config)
         self._clock = (time.perf_counter(), step)
 
-    def interval(self, line: dict[str, Any]) -> None:
+    def interval(self, line: dict[str, Any], now: dict[str, float] | None = None) -> None:
+        """A line of metrics.jsonl; `now`: further values for TensorBoard."""
+        step = line["step"]
         self._metrics.append(line)
-        self._board.add(line)
         if self._wandb is not None:
-            self._wandb.log(line, step=line["step"])
-        self._log_speed(line["step"])
+            self._wandb.log(line, step=step)
+        speed = self._log_speed(step)
+        self._board.add({**line, **(now or {}), "time/steps_per_second": speed}, step)
+        self._board.flush()
 
     def episode(self, line: dict[str, Any]) -> None:
         self._episodes.append(line)
+        values = {f"episode/{name}": line.get(name) for name in ("return", "length")}
+        self._board.add(values, line["step"])
 
-    def _log_speed(self, step: int) -> None:
+    @property
+    def update_period(self) -> int:
+        """Updates between two that are logged singly; 0: none."""
+        return self._board.update_period
+
+    def update(self, step: int, values: dict[str, float]) -> None:
+        """Values of one update, for TensorBoard only."""
+        self._board.add({f"update/{name}": value for name, value in values.items()}, step)
+
+    def _log_speed(self, step: int) -> float:
         """Log the steps per second since the last call, and the time."""
         now, (then, before) = time.perf_counter(), self._clock
         self._clock = (now, step)
         rate = (step - before) / (now - then) if now > then else 0.0
         self._speed.append({"step": step, "steps_per_second": rate, "unix_time": time.time()})
+        return rate
 
     def state(self) -> State:
         return {
@@ -172,27 +188,6 @@ class RunLogger:
         self._board.close()
         if self._wandb is not None:
             self._wandb.finish()
-
-
-class _TensorBoard:
-    def __init__(self, folder: Path, config: LoggingConfig, step: int) -> None:
-        self._writer: Any = None
-        if config.tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
-
-    def add(self, line: dict[str, Any]) -> None:
-        if self._writer is None:
-            return
-        for name, value in line.items():
-            if isinstance(value, int | float) and name != "step":
-                self._writer.add_scalar(name, value, line["step"])
-        self._writer.flush()
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
 
 
 def require_wandb(config: LoggingConfig) -> None:

@@ -107,6 +107,9 @@ class Live(_Watched):
     def on_step(self, run: "Trainer") -> None:
         if self._task is not None:
             super().on_step(run)
+        elif (now := time.perf_counter()) >= self._next:  # only the speed, for the next line
+            self._next = now + REFRESH_SECONDS
+            self._speed(run.step, now)
 
     def show(self, run: "Trainer", rate: float) -> None:
         if self._task is not None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from proxrl.config import RunConfig, differences, validated
 from proxrl.envs.checks import staying
 from proxrl.errors import EnvironmentFault, RunFailed, UserError
-from proxrl.plugins import require_trust, trust_option
+from proxrl.plugins import named_code, require_trust, trust_option
 from proxrl.runs.checkpoint import (
     CorruptCheckpoint,
     changed_settings,
@@ -46,7 +46,7 @@ class Stopped(KeyboardInterrupt):
     """Stopped by a signal after a checkpoint; `resume` continues from there."""
 
     def __init__(self, run: "Trainer", signal_number: int) -> None:
-        again = f"proxrl resume {run.folder.path}{trust_option(run.config)}"
+        again = f"proxrl resume {run.folder.path}" + trust_option(run.config)
         super().__init__(f"stopped at step {run.step:,}; continue with: {again}")
         self.signal_number = signal_number
 
@@ -92,7 +92,8 @@ def train(
     place = RunFolder(folder)
     if place.has_config():
         if if_exists == "resume":
-            return resume(folder, config, display, callbacks=callbacks)
+            named = named_code(place.config()) == named_code(config)  # by the caller, too
+            return resume(folder, config, display, named, callbacks=callbacks)
         if if_exists == "error":
             raise RunExists(place, config)
     else:
@@ -332,6 +333,6 @@ def _diagnosed(error: Exception, place: RunFolder, options: str) -> Exception:
     then = f"the checkpoint at step {last:,} is intact" if last else "there is no checkpoint yet"
     line = f"{what}; {then}"
     if not isinstance(error, RunFailed):  # deterministic: it would diverge again
-        line += f"; continue with: proxrl resume {place.path}{options}"
+        line += f"; continue with: proxrl resume {place.path}" + options
     place.write_failure(line)
     return RunFailed(line)

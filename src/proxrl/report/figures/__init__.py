@@ -5,7 +5,13 @@ the page. `all_figures` lists them as data (also written as CSV), `render` draws
 from dataclasses import replace
 
 from proxrl.report.baselines import Baseline
-from proxrl.report.figures.curves import learning_curves, median_curve, sync_distances, sync_ratio
+from proxrl.report.figures.curves import (
+    learning_curves,
+    median_curve,
+    sync_distances,
+    sync_ratio,
+    training_returns,
+)
 from proxrl.report.figures.drawing import Drawn, render
 from proxrl.report.figures.finals import aggregates, gains, improvement, profiles, score_against_c
 from proxrl.report.figures.plot import Plot
@@ -19,6 +25,7 @@ def all_figures(findings: Findings, baselines: tuple[Baseline, ...] = ()) -> lis
     study = findings.study
     plots = [
         learning_curves(study, baselines),
+        training_returns(study, baselines),
         median_curve(study, baselines),
         *(gains(study, one) for one in findings.main_comparisons),
         aggregates(findings, baselines),

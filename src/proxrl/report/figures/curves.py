@@ -3,10 +3,11 @@
 import numpy as np
 
 from proxrl.report import statistics
-from proxrl.report.baselines import NOTE, Baseline
+from proxrl.report.baselines import ITERATION_STEPS, NOTE, SPREAD, Baseline, published_agent
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line
 from proxrl.report.findings import CURVE_RESAMPLES, Findings, sync_ratios
 from proxrl.report.study import Block, StudyResults
+from proxrl.report.training import over_seeds
 from proxrl.types import Array
 
 DISTANCE = "‖θ new − θ old‖"
@@ -159,7 +160,7 @@ def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -
             for block in study.blocks
             if np.isfinite(block.curves["eval_return"][:, game]).any()
         ]
-        lines += [baseline_line(one, one.steps * frames, one.mean[game]) for one in baselines]
+        lines += [_published(one, game, frames) for one in baselines]
         panels.append(Panel(name, tuple(lines)))
     caption = f"Mean {study.episodes_are} return over seeds; bands: one standard error."
     if study.episodes_are != "evaluation":
@@ -167,7 +168,7 @@ def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -
     elif study.evaluations_per_point > 1:
         caption += f" A point is the mean of {study.evaluations_per_point} evaluations."
     if baselines:
-        caption += f" Dopamine: {NOTE}."
+        caption += f" Dopamine: {NOTE}; {SPREAD}."
     return Plot(
         "learning_curves",
         "Learning curves",
@@ -176,6 +177,46 @@ def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -
         tuple(panels),
         study.axis_name,
         f"{study.episodes_are} return",
+        {"x_max": float(study.axis[-1])},
+    )
+
+
+def _published(one: Baseline, game: int, frames: int) -> Line:
+    return baseline_line(one, one.steps * frames, one.mean[game], one.standard_deviation[game])
+
+
+def training_returns(study: StudyResults, baselines: tuple[Baseline, ...]) -> Plot | None:
+    """The same measure for both: training returns of these runs and the published ones; None if no
+    run recorded any."""
+    frames = study.frame_skip if study.in_frames else 1
+    panels = []
+    for number, game in enumerate(study.games):
+        ours, agents = [], set()
+        for block in study.blocks:
+            mean, deviation, seeds = over_seeds(block, game)
+            if seeds.any():
+                x = np.arange(1, len(mean) + 1) * ITERATION_STEPS * frames
+                ours.append(series_line(block.series, x, mean, mean - deviation, mean + deviation))
+                agents.add(published_agent(block.series.agent))
+        theirs = [
+            _published(one, number, frames)
+            for one in baselines
+            if one.agent in agents and np.isfinite(one.mean[number]).any()
+        ]
+        if theirs:
+            panels.append(Panel(game, (*ours, *theirs)))
+    if not panels:
+        return None
+    return Plot(
+        "training_returns",
+        "Training returns, next to Dopamine's",
+        "Mean return of the training episodes in each 250,000 agent steps, the measure of "
+        f"Dopamine's published curves ({NOTE}); bands: one standard deviation over seeds, of these "
+        "runs and of Dopamine's 5.",
+        "lines",
+        tuple(panels),
+        study.axis_name,
+        "training return",
         {"x_max": float(study.axis[-1])},
     )
 

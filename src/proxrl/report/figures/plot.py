@@ -70,8 +70,10 @@ def series_line(series: Series, x: Array, y: Array, low: Array, high: Array) -> 
     return Line(series.name, series.colour, series.dash, x, y, low, high)
 
 
-def baseline_line(one: Baseline, x: Array, y: Array, dash: str = "") -> Line:
-    return Line(one.name, one.colour, dash or one.dash, x, y)
+def baseline_line(one: Baseline, x: Array, y: Array, spread: Array | None = None) -> Line:
+    """A published curve; `spread` is the half-width of its band."""
+    band = (None, None) if spread is None else (y - spread, y + spread)
+    return Line(one.name, one.colour, one.dash, x, y, *band)
 
 
 def slug(name: str) -> str:
