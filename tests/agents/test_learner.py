@@ -423,6 +423,69 @@ def test_annealing_continues_from_a_checkpoint() -> None:
     assert torch.equal(online(whole), online(resumed))
 
 
+SCHEDULE = {  # four updates: (14 - 10 steps of warm-up) / 1
+    "replay__warmup_steps": 10,
+    "replay__batch_size": 8,
+    "learner__update_period_steps": 1,
+    "learner__final_rate": 1e-4,
+    "steps": 14,
+}
+
+
+def test_a_linear_schedule_decays_to_the_final_rate_and_stays_there() -> None:
+    """5e-4 to 1e-4 over four updates, by hand."""
+    seen = rates(config(learner__rate_schedule="linear", **SCHEDULE), 7)
+    assert seen == pytest.approx([5e-4, 4e-4, 3e-4, 2e-4, 1e-4, 1e-4, 1e-4], abs=1e-12)
+    own = {**SCHEDULE, "steps": 1000, "learner__rate_schedule_steps": 14}
+    assert rates(config(learner__rate_schedule="linear", **own), 7) == seen
+    twice = {**SCHEDULE, "learner__updates_per_step": 2}  # eight updates
+    assert rates(config(learner__rate_schedule="linear", **twice), 8)[::2] == seen[:4]
+
+
+def test_a_cosine_schedule_decays_to_the_final_rate_and_stays_there() -> None:
+    """1e-4 + 4e-4 (1 + cos(pi k / 4)) / 2, by hand."""
+    seen = rates(config(learner__rate_schedule="cosine", **SCHEDULE), 6)
+    by_hand = [5e-4, 4.414213562e-4, 3e-4, 1.585786438e-4, 1e-4, 1e-4]
+    assert seen == pytest.approx(by_hand, abs=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_a_schedule_to_the_same_rate_is_constant_bit_for_bit(schedule: str) -> None:
+    plain = learner(config(proximal__c=0.05))
+    rules = {**SCHEDULE, "learner__final_rate": 5e-4, "learner__rate_schedule": schedule}
+    scheduled = learner(config(proximal__c=0.05, **rules))
+    for batch in batches(50):
+        plain.update(batch)
+        scheduled.update(batch)
+    assert torch.equal(online(plain), online(scheduled))
+
+
+def test_adam_and_the_pull_use_the_scheduled_rate() -> None:
+    """After the schedule alpha = 0: neither moves w, which differs from theta by then."""
+    rules = {**SCHEDULE, "learner__final_rate": 0.0, "target__period": 100}
+    each = learner(config(proximal__c=0.05, learner__rate_schedule="linear", **rules))
+    *first, last = batches(5)
+    for batch in first:
+        each.update(batch)
+    before = online(each)
+    assert not torch.equal(before, target(each))
+    each.update(last)
+    assert torch.equal(online(each), before)
+
+
+def test_a_schedule_continues_from_a_checkpoint() -> None:
+    run = config(learner__rate_schedule="cosine", **{**SCHEDULE, "steps": 40})
+    whole, resumed = learner(run), learner(run)
+    history = batches(30)
+    for batch in history[:13]:
+        whole.update(batch)
+    resumed.load(whole.state())
+    for batch in history[13:]:
+        whole.update(batch)
+        resumed.update(batch)
+    assert torch.equal(online(whole), online(resumed))
+
+
 def test_noise_is_new_for_every_update_and_from_the_learners_generator() -> None:
     one, same, other = (learner(config(network__noisy=True, seed=seed)) for seed in (0, 0, 0))
     other._noise = np.random.default_rng(7)

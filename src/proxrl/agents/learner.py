@@ -163,7 +163,7 @@ class Learner:
         """The current alpha; if annealed, it decays to alpha' between two syncs (Figure 6)."""
         alpha, last = self._config.learner.learning_rate, self._config.learner.annealed_rate
         if last is None:
-            return alpha
+            return scheduled_rate(self._config, self.updates)
         since_sync = self.updates % self._updates_per_sync
         return alpha + (last - alpha) * since_sync / max(1, self._updates_per_sync - 1)
 
@@ -239,6 +239,19 @@ class Learner:
         self.target.load_state_dict(_with_prefix("target.", tensors))
         self._adam.load(_with_prefix("adam.", tensors))
         self.rule.load(_with_prefix("rule.", tensors))
+
+
+def scheduled_rate(config: RunConfig, updates: int) -> float:
+    """alpha after `updates` updates by `learner.rate_schedule`: a function of their number only, so
+    that resuming is exact."""
+    rules = config.learner
+    if rules.rate_schedule == "constant":
+        return rules.learning_rate
+    steps = (rules.rate_schedule_steps or config.steps) - config.replay.warmup_steps
+    total = steps // rules.update_period_steps * rules.updates_per_step
+    done = min(1.0, updates / max(1, total))
+    left = 1.0 - done if rules.rate_schedule == "linear" else (1.0 + math.cos(math.pi * done)) / 2
+    return rules.final_rate + (rules.learning_rate - rules.final_rate) * left
 
 
 def _to_cpu(value: Any) -> Any:

@@ -114,6 +114,13 @@ class LearnerConfig:
     """alpha."""
     annealed_rate: float | None = None
     """alpha': alpha decays linearly to it between two syncs, then restarts; None: constant."""
+    rate_schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """Decay of alpha to `final_rate` from the first update to the end of `rate_schedule_steps`."""
+    rate_schedule_steps: int | None = None
+    """Agent steps of the schedule, warm-up included; alpha is `final_rate` after them. None: all of
+    the run's steps, which then cannot be extended."""
+    final_rate: float = 0.0
+    """Learning rate at the end of the schedule."""
     adam_epsilon: float = 1.5e-4
     """Adam's epsilon (not in the paper; Dopamine's)."""
     update_period_steps: int = 4

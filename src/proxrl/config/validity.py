@@ -57,7 +57,7 @@ def _field_errors(config: RunConfig) -> Rules:
         ("learner.adam_epsilon", lr.adam_epsilon),
         ("proximal.c", c.proximal.c),
     ]
-    annealed = lr.annealed_rate
+    annealed, schedule = lr.annealed_rate, lr.rate_schedule_steps
     shares = [
         ("learner.discount", lr.discount),
         ("replay.priority_exponent", r.priority_exponent),
@@ -83,6 +83,16 @@ def _field_errors(config: RunConfig) -> Rules:
             "learner.annealed_rate",
             annealed is not None and not 0 <= annealed < math.inf,
             "must be finite and non-negative",
+        ),
+        (
+            "learner.final_rate",
+            not 0 <= lr.final_rate < math.inf,
+            "must be finite and non-negative",
+        ),
+        (
+            "learner.rate_schedule_steps",
+            schedule is not None and schedule < 1,
+            "must be at least 1",
         ),
         ("head.atoms", c.head.atoms < 2, "must be at least 2"),
         ("replay.n_step", r.n_step > 256, "must be at most 256"),
@@ -168,6 +178,26 @@ def _combination_errors(config: RunConfig) -> Rules:
             "learner.annealed_rate",
             lr.annealed_rate is not None and t.rule == "polyak",
             "needs target.rule = periodic: the rate is annealed between syncs",
+        ),
+        (
+            "learner.rate_schedule",
+            lr.rate_schedule != "constant" and lr.annealed_rate is not None,
+            "cannot be combined with learner.annealed_rate: choose one of them",
+        ),
+        (
+            "learner.final_rate",
+            lr.final_rate > 0 and lr.rate_schedule == "constant",
+            "not used by learner.rate_schedule = constant; choose linear or cosine",
+        ),
+        (
+            "learner.rate_schedule_steps",
+            lr.rate_schedule_steps is not None and lr.rate_schedule == "constant",
+            "not used by learner.rate_schedule = constant; choose linear or cosine",
+        ),
+        (
+            "learner.final_rate",
+            lr.final_rate > lr.learning_rate,
+            f"must be at most learner.learning_rate = {lr.learning_rate:g}",
         ),
         (
             "head.v_min",
