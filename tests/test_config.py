@@ -186,6 +186,8 @@ INVALID: list[tuple[dict[str, Any], str]] = [
         {"learner.final_rate": 1.0, "learner.rate_schedule": "linear"},
         "at most learner.learning_rate",
     ),
+    ({"learner.max_gradient_norm": 0.0}, "finite and positive"),
+    ({"learner.max_gradient_norm": math.inf}, "finite and positive"),
     ({"replay.n_step": 257}, "at most 256"),
     ({"proximal.actions": "all"}, "not used by proximal.rule = parameters"),
     ({"learner.annealed_rate": 1e-5, "target.rule": "polyak"}, r"needs target\.rule = periodic"),

@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from proxrl import presets
 from proxrl.agents.heads.categorical import project
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import QNetwork, build_network
 from proxrl.agents.noisy import noisy_layers
+from proxrl.agents.weights import gradient_of
 from proxrl.config import RunConfig, validated
 from proxrl.errors import RunFailed
 from proxrl.proximal import Proximal
@@ -484,6 +486,57 @@ def test_a_schedule_continues_from_a_checkpoint() -> None:
         whole.update(batch)
         resumed.update(batch)
     assert torch.equal(online(whole), online(resumed))
+
+
+class Written(Rule):
+    """Keeps the gradient that Adam is given."""
+
+    def change_gradient(self, weights: list[torch.Tensor], anchor: list[torch.Tensor]) -> None:
+        self.seen = [gradient_of(weight).clone() for weight in weights]
+
+
+def autograd_network(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
+    """A network whose gradient is torch's, not written out."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, outputs))
+
+
+@pytest.mark.parametrize("kind", ["mlp", "tests.agents.test_learner:autograd_network"])
+def test_a_long_gradient_is_scaled_to_the_largest_norm(kind: str) -> None:
+    """g becomes g x 0.01 / ||g||, a short one stays as it is, bit for bit."""
+    plain, clipped, loose = (
+        learner(config(network__kind=kind, learner__max_gradient_norm=norm))
+        for norm in (None, 0.01, 1e6)
+    )
+    for each in (plain, clipped, loose):
+        each.rule = Written(config())
+        each.update(batches(1)[0])
+    [whole], [scaled], [same] = (each.rule.seen for each in (plain, clipped, loose))  # type: ignore[attr-defined]
+    norm = math.sqrt(sum(number**2 for number in whole.tolist()))
+    assert norm > 0.1, "or nothing is tested"
+    torch.testing.assert_close(scaled, whole * (0.01 / norm), rtol=1e-4, atol=1e-9)
+    assert torch.equal(same, whole)
+    assert torch.equal(online(loose), online(plain))
+
+
+def test_a_gradient_is_clipped_by_hand() -> None:
+    """||(3, 4)|| = 5 is scaled to 1: (0.6, 0.8), of all vectors together."""
+    each = learner(config(learner__max_gradient_norm=1.0))
+    each.weights = [torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)]
+    each.weights[0].grad, each.weights[1].grad = torch.tensor([3.0]), torch.tensor([4.0])
+    each.clip_gradient()
+    found = [gradient_of(weight).item() for weight in each.weights]
+    assert found == pytest.approx([0.6, 0.8], abs=1e-6)
+
+
+def test_the_pull_is_not_part_of_the_clipped_gradient() -> None:
+    """With a gradient scaled to nearly 0, the rule `gradient` still adds (w - theta)/c to it."""
+    run = config(proximal__rule="gradient", proximal__c=0.5, learner__max_gradient_norm=1e-12)
+    each = learner(run)
+    with torch.no_grad():
+        each.weights[0] += 1.0
+    pull = (each.weights[0] - each.anchor[0]).detach() / 0.5
+    each.update(batches(1)[0])
+    torch.testing.assert_close(gradient_of(each.weights[0]), pull)
 
 
 def test_noise_is_new_for_every_update_and_from_the_learners_generator() -> None:

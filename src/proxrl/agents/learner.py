@@ -114,6 +114,7 @@ class Learner:
 
         distances = self._distances(batch, outputs)
         alpha = self.learning_rate
+        self.clip_gradient()
         self.rule.change_gradient(self.weights, self.anchor)
         self.rule.change_weights(self.weights, self.anchor, alpha)  # the proximal pull
         self._adam.step(self.weights, alpha)
@@ -128,6 +129,12 @@ class Learner:
             sync_distance,
             self.rule.metrics(),
         )
+
+    def clip_gradient(self) -> None:
+        """Scale the gradient to `learner.max_gradient_norm` if it is longer (Pascanu et al. 2013),
+        so far without the proximal term, except that of the rule `values`."""
+        if self._config.learner.max_gradient_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.weights, self._config.learner.max_gradient_norm)
 
     @torch.no_grad()
     def loss(self, batch: Batch) -> Tensor:

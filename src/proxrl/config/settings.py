@@ -121,6 +121,9 @@ class LearnerConfig:
     the run's steps, which then cannot be extended."""
     final_rate: float = 0.0
     """Learning rate at the end of the schedule."""
+    max_gradient_norm: float | None = None
+    """Scale the gradient of the loss down to this Euclidean norm if it is larger, before Adam; the
+    pull is not part of it. None: no clipping."""
     adam_epsilon: float = 1.5e-4
     """Adam's epsilon (not in the paper; Dopamine's)."""
     update_period_steps: int = 4

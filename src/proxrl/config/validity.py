@@ -57,7 +57,7 @@ def _field_errors(config: RunConfig) -> Rules:
         ("learner.adam_epsilon", lr.adam_epsilon),
         ("proximal.c", c.proximal.c),
     ]
-    annealed, schedule = lr.annealed_rate, lr.rate_schedule_steps
+    annealed, schedule, norm = lr.annealed_rate, lr.rate_schedule_steps, lr.max_gradient_norm
     shares = [
         ("learner.discount", lr.discount),
         ("replay.priority_exponent", r.priority_exponent),
@@ -88,6 +88,11 @@ def _field_errors(config: RunConfig) -> Rules:
             "learner.final_rate",
             not 0 <= lr.final_rate < math.inf,
             "must be finite and non-negative",
+        ),
+        (
+            "learner.max_gradient_norm",
+            norm is not None and not 0 < norm < math.inf,
+            "must be finite and positive",
         ),
         (
             "learner.rate_schedule_steps",
