@@ -36,6 +36,10 @@ class ProtocolConfig:
     """Probability of repeating the last action, per emulator frame (or step if there are none)."""
     frame_skip: int = 1
     """Emulator frames per agent step."""
+    frame_size: int = 84
+    """Height and width to which a frame is resized (Atari only)."""
+    grayscale: bool = True
+    """Frames in grayscale, or in colour with three channels (Atari only)."""
     life_loss_terminal: bool = False
     """A lost life ends the episode for learning (never for scores)."""
     clip_rewards: bool = False

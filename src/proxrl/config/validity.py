@@ -110,6 +110,7 @@ def _field_errors(config: RunConfig) -> Rules:
         ),
         ("seed", not 0 <= c.seed < 2**63, "must be in [0, 2^63)"),
         ("threads", not 0 <= c.threads <= 1024, "must be 0 (one per core) or up to 1024"),
+        ("protocol.frame_size", not 8 <= c.protocol.frame_size <= 210, "must be in [8, 210]"),
         ("protocol.stack", c.protocol.stack > 128, "must be at most 128"),
         ("protocol.max_episode_steps", limit is not None and limit < 1, "must be at least 1"),
         ("exploration.decay_steps", c.exploration.decay_steps < 0, "must be non-negative"),
