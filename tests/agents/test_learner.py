@@ -6,12 +6,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from proxrl import presets
 from proxrl.agents.heads.categorical import project
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import QNetwork, build_network
 from proxrl.agents.noisy import noisy_layers
+from proxrl.agents.weights import gradient_of
 from proxrl.config import RunConfig, validated
 from proxrl.errors import RunFailed
 from proxrl.proximal import Proximal
@@ -421,6 +423,120 @@ def test_annealing_continues_from_a_checkpoint() -> None:
         whole.update(batch)
         resumed.update(batch)
     assert torch.equal(online(whole), online(resumed))
+
+
+SCHEDULE = {  # four updates: (14 - 10 steps of warm-up) / 1
+    "replay__warmup_steps": 10,
+    "replay__batch_size": 8,
+    "learner__update_period_steps": 1,
+    "learner__final_rate": 1e-4,
+    "steps": 14,
+}
+
+
+def test_a_linear_schedule_decays_to_the_final_rate_and_stays_there() -> None:
+    """5e-4 to 1e-4 over four updates, by hand."""
+    seen = rates(config(learner__rate_schedule="linear", **SCHEDULE), 7)
+    assert seen == pytest.approx([5e-4, 4e-4, 3e-4, 2e-4, 1e-4, 1e-4, 1e-4], abs=1e-12)
+    own = {**SCHEDULE, "steps": 1000, "learner__rate_schedule_steps": 14}
+    assert rates(config(learner__rate_schedule="linear", **own), 7) == seen
+    twice = {**SCHEDULE, "learner__updates_per_step": 2}  # eight updates
+    assert rates(config(learner__rate_schedule="linear", **twice), 8)[::2] == seen[:4]
+
+
+def test_a_cosine_schedule_decays_to_the_final_rate_and_stays_there() -> None:
+    """1e-4 + 4e-4 (1 + cos(pi k / 4)) / 2, by hand."""
+    seen = rates(config(learner__rate_schedule="cosine", **SCHEDULE), 6)
+    by_hand = [5e-4, 4.414213562e-4, 3e-4, 1.585786438e-4, 1e-4, 1e-4]
+    assert seen == pytest.approx(by_hand, abs=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_a_schedule_to_the_same_rate_is_constant_bit_for_bit(schedule: str) -> None:
+    plain = learner(config(proximal__c=0.05))
+    rules = {**SCHEDULE, "learner__final_rate": 5e-4, "learner__rate_schedule": schedule}
+    scheduled = learner(config(proximal__c=0.05, **rules))
+    for batch in batches(50):
+        plain.update(batch)
+        scheduled.update(batch)
+    assert torch.equal(online(plain), online(scheduled))
+
+
+def test_adam_and_the_pull_use_the_scheduled_rate() -> None:
+    """After the schedule alpha = 0: neither moves w, which differs from theta by then."""
+    rules = {**SCHEDULE, "learner__final_rate": 0.0, "target__period": 100}
+    each = learner(config(proximal__c=0.05, learner__rate_schedule="linear", **rules))
+    *first, last = batches(5)
+    for batch in first:
+        each.update(batch)
+    before = online(each)
+    assert not torch.equal(before, target(each))
+    each.update(last)
+    assert torch.equal(online(each), before)
+
+
+def test_a_schedule_continues_from_a_checkpoint() -> None:
+    run = config(learner__rate_schedule="cosine", **{**SCHEDULE, "steps": 40})
+    whole, resumed = learner(run), learner(run)
+    history = batches(30)
+    for batch in history[:13]:
+        whole.update(batch)
+    resumed.load(whole.state())
+    for batch in history[13:]:
+        whole.update(batch)
+        resumed.update(batch)
+    assert torch.equal(online(whole), online(resumed))
+
+
+class Written(Rule):
+    """Keeps the gradient that Adam is given."""
+
+    def change_gradient(self, weights: list[torch.Tensor], anchor: list[torch.Tensor]) -> None:
+        self.seen = [gradient_of(weight).clone() for weight in weights]
+
+
+def autograd_network(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
+    """A network whose gradient is torch's, not written out."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, outputs))
+
+
+@pytest.mark.parametrize("kind", ["mlp", "tests.agents.test_learner:autograd_network"])
+def test_a_long_gradient_is_scaled_to_the_largest_norm(kind: str) -> None:
+    """g becomes g x 0.01 / ||g||, a short one stays as it is, bit for bit."""
+    plain, clipped, loose = (
+        learner(config(network__kind=kind, learner__max_gradient_norm=norm))
+        for norm in (None, 0.01, 1e6)
+    )
+    for each in (plain, clipped, loose):
+        each.rule = Written(config())
+        each.update(batches(1)[0])
+    [whole], [scaled], [same] = (each.rule.seen for each in (plain, clipped, loose))  # type: ignore[attr-defined]
+    norm = math.sqrt(sum(number**2 for number in whole.tolist()))
+    assert norm > 0.1, "or nothing is tested"
+    torch.testing.assert_close(scaled, whole * (0.01 / norm), rtol=1e-4, atol=1e-9)
+    assert torch.equal(same, whole)
+    assert torch.equal(online(loose), online(plain))
+
+
+def test_a_gradient_is_clipped_by_hand() -> None:
+    """||(3, 4)|| = 5 is scaled to 1: (0.6, 0.8), of all vectors together."""
+    each = learner(config(learner__max_gradient_norm=1.0))
+    each.weights = [torch.zeros(1, requires_grad=True), torch.zeros(1, requires_grad=True)]
+    each.weights[0].grad, each.weights[1].grad = torch.tensor([3.0]), torch.tensor([4.0])
+    each.clip_gradient()
+    found = [gradient_of(weight).item() for weight in each.weights]
+    assert found == pytest.approx([0.6, 0.8], abs=1e-6)
+
+
+def test_the_pull_is_not_part_of_the_clipped_gradient() -> None:
+    """With a gradient scaled to nearly 0, the rule `gradient` still adds (w - theta)/c to it."""
+    run = config(proximal__rule="gradient", proximal__c=0.5, learner__max_gradient_norm=1e-12)
+    each = learner(run)
+    with torch.no_grad():
+        each.weights[0] += 1.0
+    pull = (each.weights[0] - each.anchor[0]).detach() / 0.5
+    each.update(batches(1)[0])
+    torch.testing.assert_close(gradient_of(each.weights[0]), pull)
 
 
 def test_noise_is_new_for_every_update_and_from_the_learners_generator() -> None:

@@ -22,13 +22,27 @@ def seed(number: int = 0) -> np.random.SeedSequence:
 
 
 @pytest.mark.parametrize(
-    ("game", "skip"), [("Breakout", 4), ("Pong", 4), ("SpaceInvaders", 4), ("Pong", 2), ("Pong", 1)]
+    ("game", "skip", "size", "gray"),
+    [
+        ("Breakout", 4, 84, True),
+        ("Pong", 4, 84, True),
+        ("SpaceInvaders", 4, 84, True),
+        ("Pong", 2, 84, True),
+        ("Pong", 1, 84, True),
+        ("SpaceInvaders", 4, 64, True),
+        ("Breakout", 4, 96, False),
+        ("Pong", 1, 84, False),
+    ],
 )
-def test_frames_and_rewards_are_gymnasiums(game: str, skip: int) -> None:
+def test_frames_and_rewards_are_gymnasiums(game: str, skip: int, size: int, gray: bool) -> None:
     """Same actions, no stickiness: every frame and reward equals that of `AtariPreprocessing`."""
-    mine = make(f"ALE/{game}-v5", replace(STEADY, frame_skip=skip))
+    protocol = replace(STEADY, frame_skip=skip, frame_size=size, grayscale=gray)
+    mine = make(f"ALE/{game}-v5", protocol)
     raw = gymnasium.make(f"ALE/{game}-v5", frameskip=1, repeat_action_probability=0.0)
-    theirs = AtariPreprocessing(raw, noop_max=0, frame_skip=skip, screen_size=84)
+    theirs = AtariPreprocessing(
+        raw, noop_max=0, frame_skip=skip, screen_size=size, grayscale_obs=gray
+    )
+    assert mine.raw_shape == mine.observation.shape == theirs.observation_space.shape
     actions = np.random.default_rng(0).integers(mine.actions, size=400)
 
     now = mine.reset(seed())

@@ -97,6 +97,8 @@ def test_an_invalid_environment_is_a_one_line_error(env: str, message: str) -> N
         ProtocolConfig(frame_skip=4),
         ProtocolConfig(life_loss_terminal=True),
         ProtocolConfig(sticky_actions=0.25),
+        ProtocolConfig(frame_size=64),
+        ProtocolConfig(grayscale=False),
     ],
 )
 def test_unsupported_protocol_settings_are_rejected(protocol: ProtocolConfig) -> None:

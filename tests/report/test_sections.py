@@ -262,3 +262,13 @@ def test_baselines_are_drawn_where_there_are_any(tmp_path: Path) -> None:
     make_report(tmp_path, baselines="dopamine", resamples=20)
     pages = [tmp_path / "report" / one / "index.html" for one in ("cartpole-v1", "atari-breakout")]
     assert ["Dopamine DQN (legacy)" in page.read_text() for page in pages] == [False, True]
+
+
+@pytest.mark.parametrize("frames", [{"frame_size": 64}, {"grayscale": False}])
+def test_runs_with_other_frames_are_other_sections(tmp_path: Path, frames: dict[str, Any]) -> None:
+    [(name, value)] = frames.items()
+    run(tmp_path / "usual", "ALE/Pong-v5")
+    run(tmp_path / "other", "ALE/Pong-v5", **{f"protocol__{name}": value})
+    sections = split(read_runs(tmp_path))[0]
+    assert len(sections) == 2
+    assert set(differences(sections)) == {f"protocol.{name}"}

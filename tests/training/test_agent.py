@@ -1,6 +1,7 @@
 """Trained agents, and evaluations as pure functions."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,13 @@ from proxrl.agents.networks import build_network
 from proxrl.envs import FrameStack
 from proxrl.envs.gym import Gym
 from proxrl.errors import UserError
+from proxrl.replay import log_nbytes
 from proxrl.training.evaluate import protocol
 from proxrl.training.preflight import requirements, seconds_of, set_up
 from proxrl.training.resources import available_memory
 from proxrl.training.run import resolved
 from proxrl.training.view import evaluate_run
+from proxrl.types import ObservationSpec
 from tests.end_to_end.victim import SMALL
 
 SHORT = {**SMALL, "steps": 300, "evaluation.period_steps": 150}
@@ -205,6 +208,32 @@ def test_the_protocol_names_everything_a_score_depends_on() -> None:
     }
 
 
+def test_the_protocol_names_other_frames() -> None:
+    changes = {"protocol.frame_size": 64, "protocol.grayscale": False}
+    usual = protocol(presets.make("dqn", "ALE/Pong-v5"), 2, 0.001)
+    stamp = protocol(presets.make("dqn", "ALE/Pong-v5", changes), 2, 0.001)
+    assert stamp == {**usual, "frame_size": 64, "grayscale": False}
+
+
+@pytest.mark.parametrize("kind", ["nature", "nature-same"])
+def test_an_agent_learns_from_small_frames_in_colour(kind: str, tmp_path: Path) -> None:
+    frames = {"protocol.frame_size": 40, "protocol.grayscale": False, "network.kind": kind}
+    small = {**SHORT, "steps": 150, "network.hidden": (8,), **frames}
+    run = train(presets.make("dqn-pro", "ALE/Pong-v5", small), tmp_path)
+    agent = Agent.load(tmp_path)
+    assert agent.environment.observation.state_shape == (4, 40, 40, 3)
+    states = np.random.default_rng(0).integers(0, 256, (2, 4, 40, 40, 3), np.uint8)
+    np.testing.assert_array_equal(agent.q_values(states), run.q_values(states))
+    with pytest.raises(UserError, match=r"has shape \(4, 40, 40, 3\), got \(4, 84, 84\)"):
+        agent.predict(np.zeros((4, 84, 84), np.uint8))
+
+
+def test_frames_that_are_too_small_for_the_network_are_an_error() -> None:
+    small = {"protocol.frame_size": 35, "network.kind": "nature"}
+    with pytest.raises(UserError, match=r"nature needs images of at least 36 x 36, got .*\(35, 35"):
+        set_up(resolved(presets.make("dqn", "ALE/Pong-v5", small)))
+
+
 def test_a_folder_without_a_checkpoint_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no config\.json"):
         Agent.load(tmp_path)
@@ -297,6 +326,24 @@ def test_preflight_counts_what_the_log_will_take() -> None:
         config = resolved(presets.make("dqn", "ALE/Pong-v5", {"replay.capacity": capacity}))
         sizes.append(requirements(config, set_up(config)).disk)
     assert sizes[1] - sizes[0] == pytest.approx(100_000 * 1.01 * 84 * 84, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("frames", "shape"),
+    [
+        ({}, (84, 84)),
+        ({"protocol.frame_size": 42}, (42, 42)),
+        ({"protocol.grayscale": False}, (84, 84, 3)),
+    ],
+)
+def test_preflight_counts_the_pixels_and_colours_of_a_frame(
+    frames: dict[str, Any], shape: tuple[int, ...]
+) -> None:
+    config = resolved(presets.make("dqn", "ALE/Pong-v5", {**frames, "network.hidden": (8,)}))
+    replay = requirements(config, set_up(config)).replay
+    spec = ObservationSpec(shape, "uint8", 4)
+    assert replay == log_nbytes(spec, 200_000, config.checkpoint.period_steps)
+    assert replay > 200_000 * math.prod(shape)
 
 
 def test_a_seed_gives_an_independent_score_that_repeats_itself(cartpole: Path) -> None:

@@ -131,6 +131,23 @@ def test_resume_continues_extends_or_begins(undisturbed: Path, tmp_path: Path) -
         train(changed(seed=5), folder, if_exists="resume")
 
 
+def test_a_schedule_over_the_whole_run_is_resumable_but_not_extendable(tmp_path: Path) -> None:
+    rates = {"learner__rate_schedule": "linear", "learner__final_rate": 1e-5}
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    train(changed(**rates), whole)
+    train(changed(**rates), folder, callbacks=[Witness(("step", 333))])
+    train(changed(**rates), folder, if_exists="resume")
+    assert_same_runs(whole, folder)
+    with pytest.raises(UserError, match=r"the linear learning-rate schedule spans all 600"):
+        train(changed(steps=900, **rates), folder, if_exists="resume")
+
+
+def test_a_schedule_with_its_own_length_can_be_extended(tmp_path: Path) -> None:
+    rates = {"learner__rate_schedule": "cosine", "learner__rate_schedule_steps": 400}
+    train(changed(**rates), tmp_path)
+    assert train(changed(steps=650, **rates), tmp_path, if_exists="resume").step == 650
+
+
 def test_overwrite_begins_again_and_leaves_other_files_alone(
     undisturbed: Path, tmp_path: Path
 ) -> None:

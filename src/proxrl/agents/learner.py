@@ -114,6 +114,7 @@ class Learner:
 
         distances = self._distances(batch, outputs)
         alpha = self.learning_rate
+        self.clip_gradient()
         self.rule.change_gradient(self.weights, self.anchor)
         self.rule.change_weights(self.weights, self.anchor, alpha)  # the proximal pull
         self._adam.step(self.weights, alpha)
@@ -128,6 +129,12 @@ class Learner:
             sync_distance,
             self.rule.metrics(),
         )
+
+    def clip_gradient(self) -> None:
+        """Scale the gradient to `learner.max_gradient_norm` if it is longer (Pascanu et al. 2013),
+        so far without the proximal term, except that of the rule `values`."""
+        if self._config.learner.max_gradient_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.weights, self._config.learner.max_gradient_norm)
 
     @torch.no_grad()
     def loss(self, batch: Batch) -> Tensor:
@@ -163,7 +170,7 @@ class Learner:
         """The current alpha; if annealed, it decays to alpha' between two syncs (Figure 6)."""
         alpha, last = self._config.learner.learning_rate, self._config.learner.annealed_rate
         if last is None:
-            return alpha
+            return scheduled_rate(self._config, self.updates)
         since_sync = self.updates % self._updates_per_sync
         return alpha + (last - alpha) * since_sync / max(1, self._updates_per_sync - 1)
 
@@ -239,6 +246,19 @@ class Learner:
         self.target.load_state_dict(_with_prefix("target.", tensors))
         self._adam.load(_with_prefix("adam.", tensors))
         self.rule.load(_with_prefix("rule.", tensors))
+
+
+def scheduled_rate(config: RunConfig, updates: int) -> float:
+    """alpha after `updates` updates by `learner.rate_schedule`: a function of their number only, so
+    that resuming is exact."""
+    rules = config.learner
+    if rules.rate_schedule == "constant":
+        return rules.learning_rate
+    steps = (rules.rate_schedule_steps or config.steps) - config.replay.warmup_steps
+    total = steps // rules.update_period_steps * rules.updates_per_step
+    done = min(1.0, updates / max(1, total))
+    left = 1.0 - done if rules.rate_schedule == "linear" else (1.0 + math.cos(math.pi * done)) / 2
+    return rules.final_rate + (rules.learning_rate - rules.final_rate) * left
 
 
 def _to_cpu(value: Any) -> Any:

@@ -36,6 +36,10 @@ class ProtocolConfig:
     """Probability of repeating the last action, per emulator frame (or step if there are none)."""
     frame_skip: int = 1
     """Emulator frames per agent step."""
+    frame_size: int = 84
+    """Height and width to which a frame is resized (Atari only)."""
+    grayscale: bool = True
+    """Frames in grayscale, or in colour with three channels (Atari only)."""
     life_loss_terminal: bool = False
     """A lost life ends the episode for learning (never for scores)."""
     clip_rewards: bool = False
@@ -114,6 +118,16 @@ class LearnerConfig:
     """alpha."""
     annealed_rate: float | None = None
     """alpha': alpha decays linearly to it between two syncs, then restarts; None: constant."""
+    rate_schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """Decay of alpha to `final_rate` from the first update to the end of `rate_schedule_steps`."""
+    rate_schedule_steps: int | None = None
+    """Agent steps of the schedule, warm-up included; alpha is `final_rate` after them. None: all of
+    the run's steps, which then cannot be extended."""
+    final_rate: float = 0.0
+    """Learning rate at the end of the schedule."""
+    max_gradient_norm: float | None = None
+    """Scale the gradient of the loss down to this Euclidean norm if it is larger, before Adam; the
+    pull is not part of it. None: no clipping."""
     adam_epsilon: float = 1.5e-4
     """Adam's epsilon (not in the paper; Dopamine's)."""
     update_period_steps: int = 4

@@ -57,7 +57,7 @@ def _field_errors(config: RunConfig) -> Rules:
         ("learner.adam_epsilon", lr.adam_epsilon),
         ("proximal.c", c.proximal.c),
     ]
-    annealed = lr.annealed_rate
+    annealed, schedule, norm = lr.annealed_rate, lr.rate_schedule_steps, lr.max_gradient_norm
     shares = [
         ("learner.discount", lr.discount),
         ("replay.priority_exponent", r.priority_exponent),
@@ -84,6 +84,21 @@ def _field_errors(config: RunConfig) -> Rules:
             annealed is not None and not 0 <= annealed < math.inf,
             "must be finite and non-negative",
         ),
+        (
+            "learner.final_rate",
+            not 0 <= lr.final_rate < math.inf,
+            "must be finite and non-negative",
+        ),
+        (
+            "learner.max_gradient_norm",
+            norm is not None and not 0 < norm < math.inf,
+            "must be finite and positive",
+        ),
+        (
+            "learner.rate_schedule_steps",
+            schedule is not None and schedule < 1,
+            "must be at least 1",
+        ),
         ("head.atoms", c.head.atoms < 2, "must be at least 2"),
         ("replay.n_step", r.n_step > 256, "must be at most 256"),
         ("head.v_min", not math.isfinite(c.head.v_min), "must be finite"),
@@ -95,6 +110,7 @@ def _field_errors(config: RunConfig) -> Rules:
         ),
         ("seed", not 0 <= c.seed < 2**63, "must be in [0, 2^63)"),
         ("threads", not 0 <= c.threads <= 1024, "must be 0 (one per core) or up to 1024"),
+        ("protocol.frame_size", not 8 <= c.protocol.frame_size <= 210, "must be in [8, 210]"),
         ("protocol.stack", c.protocol.stack > 128, "must be at most 128"),
         ("evaluation.environments", c.evaluation.environments > 1_000, "must be at most 1000"),
         ("protocol.max_episode_steps", limit is not None and limit < 1, "must be at least 1"),
@@ -169,6 +185,26 @@ def _combination_errors(config: RunConfig) -> Rules:
             "learner.annealed_rate",
             lr.annealed_rate is not None and t.rule == "polyak",
             "needs target.rule = periodic: the rate is annealed between syncs",
+        ),
+        (
+            "learner.rate_schedule",
+            lr.rate_schedule != "constant" and lr.annealed_rate is not None,
+            "cannot be combined with learner.annealed_rate: choose one of them",
+        ),
+        (
+            "learner.final_rate",
+            lr.final_rate > 0 and lr.rate_schedule == "constant",
+            "not used by learner.rate_schedule = constant; choose linear or cosine",
+        ),
+        (
+            "learner.rate_schedule_steps",
+            lr.rate_schedule_steps is not None and lr.rate_schedule == "constant",
+            "not used by learner.rate_schedule = constant; choose linear or cosine",
+        ),
+        (
+            "learner.final_rate",
+            lr.final_rate > lr.learning_rate,
+            f"must be at most learner.learning_rate = {lr.learning_rate:g}",
         ),
         (
             "head.v_min",

@@ -1,8 +1,9 @@
 """Atari 2600 on the raw Arcade Learning Environment, Dopamine's protocol (Machado et al. 2018).
 
 Per agent step: `frame_skip` emulator frames, the maximum of the last two in grayscale, resized to
-84 x 84 by area. Sticky actions; no no-op starts, no fire on reset, minimal action set. A lost life
-is terminal only with `life_loss_terminal`; it then ends the frame skip, as the end of a game does.
+84 x 84 by area (`frame_size`, and in colour without `grayscale`). Sticky actions; no no-op starts,
+no fire on reset, minimal action set. A lost life is terminal only with `life_loss_terminal`; it
+then ends the frame skip, as the end of a game does.
 
 An episode is a function of its seed and its actions. ALE applies its own random seed only when a
 ROM is loaded (100 ms and more), so ALE's stickiness is 0 and the repeats are drawn here, one per
@@ -19,8 +20,6 @@ from ale_py import ALEInterface, LoggerMode, roms
 
 from proxrl.config import ProtocolConfig
 from proxrl.types import Array, End, ObservationSpec, TimeStep
-
-SIDE = 84  # pixels
 
 
 def make(env: str, protocol: ProtocolConfig, pictures: bool) -> "Atari":
@@ -45,15 +44,19 @@ class Atari:
         self._protocol = protocol
         self._ale.reset_game()
         self._start = self._ale.cloneState(include_rng=True)
-        self._first_screen = self._ale.getScreenGrayscale()
-        self._screens = np.zeros((2, *self._ale.getScreenDims()), np.uint8)
+        gray = protocol.grayscale
+        self._screen = self._ale.getScreenGrayscale if gray else self._ale.getScreenRGB
+        self._first_screen = self._screen()
+        self._screens = np.zeros((2, *self._first_screen.shape), np.uint8)
         self._generator = np.random.default_rng(0)
         self._previous = 0  # last executed action index; 0 is no-op
         self._lives = 0
         self.actions = len(self._action_set)
         self.first_action = 0
-        self.raw_shape: tuple[int, ...] | None = (SIDE, SIDE)  # as from `AtariPreprocessing`
-        self.observation = ObservationSpec((SIDE, SIDE), "uint8", protocol.stack, high=255.0)
+        self._size = (protocol.frame_size, protocol.frame_size)
+        shape = self._size if gray else (*self._size, 3)
+        self.raw_shape: tuple[int, ...] | None = shape  # as from `AtariPreprocessing`
+        self.observation = ObservationSpec(shape, "uint8", protocol.stack, high=255.0)
 
     def reset(self, seed: np.random.SeedSequence) -> TimeStep:
         self._generator = np.random.default_rng(seed)
@@ -79,7 +82,7 @@ class Atari:
             if game_over or life_lost:
                 break
             if frame >= skip - 2:
-                self._ale.getScreenGrayscale(self._screens[frame - skip])
+                self._screen(self._screens[frame - skip])
         end = End.TERMINATED if game_over or life_lost else End.NO
         return TimeStep(self._observation(), reward, end, game_over)
 
@@ -100,5 +103,5 @@ class Atari:
 
     def _observation(self) -> Array:
         screen = np.maximum(self._screens[0], self._screens[1])
-        resized: Array = cv2.resize(screen, (SIDE, SIDE), interpolation=cv2.INTER_AREA)
+        resized: Array = cv2.resize(screen, self._size, interpolation=cv2.INTER_AREA)
         return resized

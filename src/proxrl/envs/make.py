@@ -18,7 +18,13 @@ from proxrl.plugins import current_folder, import_module, imported
 from proxrl.suites import BUILT_IN, Suite, all_suites, bare_id, suite_of
 from proxrl.types import ObservationSpec
 
-PLAIN = {"sticky_actions": 0.0, "frame_skip": 1, "life_loss_terminal": False}
+PLAIN = {
+    "sticky_actions": 0.0,
+    "frame_skip": 1,
+    "life_loss_terminal": False,
+    "frame_size": 84,
+    "grayscale": True,
+}
 
 
 def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environment:

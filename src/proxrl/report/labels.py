@@ -10,6 +10,7 @@ SHORT = {
     "target.period": "period",
     "target.tau": "τ",
     "target.period_unit": "period in",
+    "learner.rate_schedule_steps": "over steps",
     "replay.batch_size": "batch",
     "replay.n_step": "n",
     "learner.discount": "γ",
@@ -21,7 +22,11 @@ SHORT = {
     "proximal.scheduled.last": "κ to",
     "proximal.scheduled.steps": "κ over steps",
 }
-RATES = {"learner.learning_rate": "α", "learner.annealed_rate": "annealed to α"}
+RATES = {
+    "learner.learning_rate": "α",
+    "learner.annealed_rate": "annealed to α",
+    "learner.final_rate": "final α",
+}
 RULES = {
     "gradient": "in the gradient",
     "values": "in value space",
@@ -29,6 +34,7 @@ RULES = {
 }
 WORDS: dict[str, Callable[[Any], str]] = {
     "proximal.rule": lambda rule: RULES.get(rule, rule),
+    "learner.rate_schedule": lambda schedule: f"{schedule} α",
     "proximal.actions": lambda actions: f"{actions} actions",
     "proximal.options": " ".join,
 }

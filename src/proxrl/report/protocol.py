@@ -25,6 +25,8 @@ RECORDED = {
     "sticky_actions": "protocol.sticky_actions",
     "frame_skip": "protocol.frame_skip",
     "stack": "protocol.stack",
+    "frame_size": "protocol.frame_size",
+    "grayscale": "protocol.grayscale",
     "max_episode_steps": "protocol.max_episode_steps",
     "trained_with_life_loss_terminal": "protocol.life_loss_terminal",
     "trained_with_time_limit_terminal": "protocol.time_limit_terminal",

@@ -23,6 +23,8 @@ PUBLISHED_PROTOCOL = {
     "protocol.frame_skip": 4,
     "protocol.max_episode_steps": 27_000,
     "protocol.life_loss_terminal": False,
+    "protocol.frame_size": 84,
+    "protocol.grayscale": True,
 }
 
 

@@ -76,7 +76,8 @@ def _larger(one: Requirements, other: Requirements | None) -> Requirements:
 def _by_cost(config: RunConfig) -> RunConfig:
     """The config without settings that do not affect cost."""
     free = ("proximal.c", "proximal.pull_per_sync", "target.period", "target.tau")
-    rates = ("learner.learning_rate", "learner.annealed_rate")
+    schedule = ("learner.rate_schedule", "learner.rate_schedule_steps", "learner.final_rate")
+    rates = ("learner.learning_rate", "learner.annealed_rate", *schedule)
     usual = flatten(RunConfig(agent="", env=""))
     same = {path: usual[path] for path in (*free, *rates)}
     return config.override({"agent": "", "env": "", "seed": 0, **same})

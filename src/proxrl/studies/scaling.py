@@ -8,7 +8,8 @@ rate; settings that a study varies are converted so that they mean the same *rel
     target.tau               x U_a / U_b                               tau U is kept
     proximal.c               x (alpha_b U_b) / (alpha_a U_a)           kappa = (alpha/c) U is kept
     learner.learning_rate,
-    learner.annealed_rate    x alpha_b / alpha_a                       same share of alpha
+    learner.annealed_rate,
+    learner.final_rate       x alpha_b / alpha_a                       same share of alpha
 
 c is converted for the pull only: in value space it weights the loss and has no such ratio, and
 inside the gradient Adam rescales it.
@@ -34,6 +35,7 @@ def carried_over(
         "target.tau": 1 / updates,
         "learner.learning_rate": rate,
         "learner.annealed_rate": rate,
+        "learner.final_rate": rate,
     }
     if settings.get("proximal.rule", here.proximal.rule) in PULLS:
         factors["proximal.c"] = rate * updates

@@ -88,7 +88,9 @@ ATARI = Suite(
     package="ale-py",
     install="pip install 'proxrl[atari]'",
     make="proxrl.envs.atari:make",
-    protocol=frozenset({"sticky_actions", "frame_skip", "life_loss_terminal"}),
+    protocol=frozenset(
+        {"sticky_actions", "frame_skip", "life_loss_terminal", "frame_size", "grayscale"}
+    ),
     games=tuple(row["game"] for row in _TABLE if row["in_paper"] == "yes"),
     same_observation=True,
     noun="Atari game",

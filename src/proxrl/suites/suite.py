@@ -92,7 +92,8 @@ class Suite:
     """`module:function`, called as function(env, protocol, pictures); returns a `gymnasium.Env` or
     a `proxrl.envs.Environment`. None: `gymnasium.make(env)`."""
     protocol: frozenset[str] = frozenset()
-    """Which of sticky_actions, frame_skip and life_loss_terminal `make` supports."""
+    """Which of sticky_actions, frame_skip, life_loss_terminal, frame_size and grayscale `make`
+    supports."""
 
     # How results are reported
     games: tuple[str, ...] = ()

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from proxrl.agents.policy import greedy_actions
-from proxrl.config import RunConfig
+from proxrl.config import ProtocolConfig, RunConfig
 from proxrl.envs import Environment, Episodes, FrameStack
 from proxrl.training.streams import EVALUATION_STREAM
 from proxrl.types import Array
@@ -52,7 +52,7 @@ def protocol(
     config: RunConfig, episodes: int, epsilon: float, min_steps: int = 0
 ) -> dict[str, Any]:
     """Everything that a score depends on besides the agent; comparable scores have the same."""
-    rules = config.protocol
+    rules, usual = config.protocol, _frames(ProtocolConfig())
     return {
         "env": config.env,
         "returns": "evaluation, undiscounted, unclipped",
@@ -66,7 +66,13 @@ def protocol(
         "life_loss_terminal": False,
         "trained_with_life_loss_terminal": rules.life_loss_terminal,
         "trained_with_time_limit_terminal": rules.time_limit_terminal,
+        **{name: value for name, value in _frames(rules).items() if value != usual[name]},
     }
+
+
+def _frames(rules: ProtocolConfig) -> dict[str, Any]:
+    """How a frame is shown, which only Atari can change; recorded where it is not the default."""
+    return {"frame_size": rules.frame_size, "grayscale": rules.grayscale}
 
 
 def evaluate(

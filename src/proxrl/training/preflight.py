@@ -77,7 +77,8 @@ def _checkpoints(config: RunConfig) -> int:
 def seconds_of(config: RunConfig, setup: Setup, steps: int) -> float:
     """Estimated time of `steps`, from a few updates of a copy of the network and a few steps in the
     evaluation environment; does not affect the run."""
-    still = config.override({"learner.learning_rate": 1e-12})  # only timing matters
+    rates = {"learning_rate": 1e-12, "annealed_rate": None, "rate_schedule": "constant"}
+    still = config.override({f"learner.{name}": rate for name, rate in rates.items()})  # to time it
     environment, device = setup.scoring_environments[0], setup.device
     learner = Learner(copy.deepcopy(setup.network), still, device, np.random.default_rng(0))
     batch = _random_batch(environment.observation, environment.actions, config, device)

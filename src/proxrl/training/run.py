@@ -237,6 +237,13 @@ def _require_resumable(before: RunConfig, after: RunConfig) -> None:
             f"{', '.join(fixed)} cannot change when resuming: only steps, evaluation.* and "
             "logging.* can; start a new run for the rest"
         )
+    rules = after.learner
+    whole = rules.rate_schedule != "constant" and rules.rate_schedule_steps is None
+    if whole and before.steps != after.steps:
+        raise UserError(
+            f"steps cannot change when resuming: the {rules.rate_schedule} learning-rate schedule "
+            f"spans all {before.steps:,}; start a new run with learner.rate_schedule_steps"
+        )
 
 
 def _train(
