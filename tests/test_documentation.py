@@ -13,6 +13,7 @@ import runpy
 import shlex
 import tomllib
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -192,7 +193,8 @@ def check_python(words: list[str]) -> None:
     """A script with its arguments: parsed if it has a parser, else found in its source."""
     if words[0] != "-m":
         module = runpy.run_path(str(ROOT / words[0]))
-        module["arguments"](words[1:])
+        if "arguments" in module:
+            module["arguments"](words[1:])
         return
     assert importlib.util.find_spec(words[1]) is not None
     if words[1] == "benchmarks.intervals":  # optional ones of a usage line are in brackets
@@ -200,7 +202,9 @@ def check_python(words: list[str]) -> None:
     elif words[1].startswith("benchmarks."):
         paths = (ROOT / f"{words[1].replace('.', '/')}.py", ROOT / "benchmarks" / "peers.py")
         source = "".join(path.read_text(encoding="utf-8") for path in paths)  # tasks are in peers
-        for word in words[2:]:
+        for before, word in pairwise(words[1:]):
+            if before.startswith("--"):
+                continue  # the value of an option
             if word.isupper() or word.replace("_", "").isdigit():
                 continue  # a placeholder or a number
             if word.startswith("[") and "|" not in word:
@@ -294,6 +298,7 @@ RUN_HERE = [
     "docs/index.md",
     "docs/planning.md",
     "docs/python.md",
+    "docs/api/training.md",
     "docs/drop-in.md",
     "docs/how-to/environment.md",
     "docs/how-to/network.md",

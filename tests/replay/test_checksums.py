@@ -60,7 +60,7 @@ def test_a_whole_block_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None
     counted: list[int] = []
     real = zlib.crc32
 
-    def counting(data: Any, value: int) -> int:
+    def counting(data: Any, value: int = 0) -> int:
         counted.append(len(data))
         return real(data, value)
 
