@@ -112,6 +112,7 @@ def _field_errors(config: RunConfig) -> Rules:
         ("threads", not 0 <= c.threads <= 1024, "must be 0 (one per core) or up to 1024"),
         ("protocol.frame_size", not 8 <= c.protocol.frame_size <= 210, "must be in [8, 210]"),
         ("protocol.stack", c.protocol.stack > 128, "must be at most 128"),
+        ("evaluation.environments", c.evaluation.environments > 1_000, "must be at most 1000"),
         ("protocol.max_episode_steps", limit is not None and limit < 1, "must be at least 1"),
         ("exploration.decay_steps", c.exploration.decay_steps < 0, "must be non-negative"),
         ("evaluation.min_steps", c.evaluation.min_steps < 0, "must be non-negative"),

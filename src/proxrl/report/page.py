@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from proxrl.paper.training import Claim
 
 FEW_GAMES = 8  # up to this many, the curves of every game come first
+FEW_POINTS = 50  # of a published curve; above, every second point is in the page
 MOST_VALUES = 150_000  # in the page's JSON; above, only every n-th point is included
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 METRICS = ("eval_return", "sync_distance", "value_distance", "kappa", "signal")
@@ -190,7 +191,7 @@ def _data(study: StudyResults, baselines: Sequence[Baseline]) -> dict[str, Any]:
         + [
             {
                 **_style(one),
-                "x": (one.steps[inside := one.steps <= study.budget_steps] * frames).tolist(),
+                "x": (one.steps[inside := _every_other(one, study)] * frames).tolist(),
                 "games": [
                     {"eval_return": [_packed(row[inside]), _packed(spread[inside])]}
                     for row, spread in zip(one.mean, one.standard_deviation, strict=True)
@@ -199,6 +200,12 @@ def _data(study: StudyResults, baselines: Sequence[Baseline]) -> dict[str, Any]:
             for one in baselines
         ],
     }
+
+
+def _every_other(one: Baseline, study: StudyResults) -> Array:
+    """Which published points are in the page: every second within the budget, and the last."""
+    last = int((one.steps <= study.budget_steps).sum())
+    return np.arange(last)[::-2][::-1] if last > FEW_POINTS else np.arange(last)
 
 
 def _style(one: Any) -> dict[str, Any]:

@@ -41,7 +41,11 @@ def checkpoint_path(folder: Path, step: int) -> Path:
 
 def checkpoint_steps(folder: Path) -> list[int]:
     """Steps of the complete checkpoints in a folder, oldest first."""
-    return sorted(int(path.stem) for path in folder.glob(f"[0-9]*{SUFFIX}"))
+    named = (path for path in folder.glob(f"[0-9]*{SUFFIX}") if path.stem.isdecimal())
+    # Not copies that other programs made: 000000000700 (copy).safetensors
+    return sorted(
+        int(path.stem) for path in named if checkpoint_path(folder, int(path.stem)) == path
+    )
 
 
 def remove(folder: Path, step: int) -> None:

@@ -235,7 +235,8 @@ class RunFolder:
 
     def newest_attempt(self) -> int:
         """Number of the newest attempt, from 1; 0 if there was none."""
-        return max((int(path.stem) for path in self.attempts.glob("[0-9]*.json")), default=0)
+        names = [path.stem for path in self.attempts.glob("[0-9]*.json")]
+        return max((int(name) for name in names if name.isdecimal()), default=0)
 
     def _enter_attempt(self) -> None:
         """Take the next number, unique by exclusive file creation."""

@@ -12,6 +12,7 @@ from proxrl.types import Array
 
 DISTANCE = "‖θ new − θ old‖"
 SYNC_PANELS = 4  # games, as the paper's Figure 4
+TRAINING_PANELS = 12  # games; the figure is part of the page
 
 
 def median_curve(study: StudyResults, baselines: tuple[Baseline, ...]) -> Plot | None:
@@ -207,14 +208,19 @@ def training_returns(study: StudyResults, baselines: tuple[Baseline, ...]) -> Pl
             panels.append(Panel(game, (*ours, *theirs)))
     if not panels:
         return None
+    which = ""
+    if len(panels) > TRAINING_PANELS:
+        which = (
+            f" The first {TRAINING_PANELS} of {len(panels)} games; training_returns.csv has all."
+        )
     return Plot(
         "training_returns",
         "Training returns, next to Dopamine's",
         "Mean return of the training episodes in each 250,000 agent steps, the measure of "
         f"Dopamine's published curves ({NOTE}); bands: one standard deviation over seeds, of these "
-        "runs and of Dopamine's 5.",
+        "runs and of Dopamine's 5." + which,
         "lines",
-        tuple(panels),
+        tuple(panels[:TRAINING_PANELS]),
         study.axis_name,
         "training return",
         {"x_max": float(study.axis[-1])},
