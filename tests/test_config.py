@@ -190,6 +190,7 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     ({"learner.max_gradient_norm": math.inf}, "finite and positive"),
     ({"protocol.frame_size": 7}, r"in \[8, 210\]"),
     ({"protocol.frame_size": 211}, r"in \[8, 210\]"),
+    ({"evaluation.video": -1}, "non-negative"),
     ({"replay.n_step": 257}, "at most 256"),
     ({"proximal.actions": "all"}, "not used by proximal.rule = parameters"),
     ({"learner.annealed_rate": 1e-5, "target.rule": "polyak"}, r"needs target\.rule = periodic"),

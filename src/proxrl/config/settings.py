@@ -203,6 +203,9 @@ class EvaluationConfig:
     """Run more episodes until an evaluation has this many agent steps."""
     training_period_steps: int = 250_000
     """Agent steps over which training returns are averaged, as in Dopamine's published curves."""
+    video: int = 0
+    """At every n-th evaluation, write a video of its first episode to videos/step-N.mp4 (up to
+    5,000 steps); does not affect results. 0: none."""
 
 
 @dataclass(frozen=True)

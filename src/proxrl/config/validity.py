@@ -116,6 +116,7 @@ def _field_errors(config: RunConfig) -> Rules:
         ("protocol.max_episode_steps", limit is not None and limit < 1, "must be at least 1"),
         ("exploration.decay_steps", c.exploration.decay_steps < 0, "must be non-negative"),
         ("evaluation.min_steps", c.evaluation.min_steps < 0, "must be non-negative"),
+        ("evaluation.video", c.evaluation.video < 0, "must be non-negative"),
         ("target.tau", not 0 < t.tau <= 1, "must be in (0, 1]"),
         (
             "proximal.pull_per_sync",

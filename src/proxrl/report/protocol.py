@@ -16,7 +16,7 @@ from proxrl.runs.record import Run
 from proxrl.suites import suite_of
 
 PREFIXES = ("protocol.", "evaluation.")
-NO_SCORE = ("evaluation.training_period_steps",)  # how training returns are averaged
+NO_SCORE = ("evaluation.training_period_steps", "evaluation.video")  # do not affect scores
 # what a line of metrics.jsonl records -> the setting it is about
 RECORDED = {
     "epsilon": "evaluation.epsilon",

@@ -8,7 +8,7 @@
 | speed.jsonl                 | steps per second and wall-clock time: not reproducible             |
 | evaluations.jsonl           | a line per `proxrl eval`                                           |
 | checkpoints/, replay/       | what `proxrl resume` continues from                                |
-| tensorboard/, videos/       | TensorBoard events, videos of `proxrl play`                        |
+| tensorboard/, videos/       | TensorBoard events, videos of `proxrl play`, `evaluation.video`    |
 | attempts/                   | a file for each process that has trained here                      |
 | failure.txt                 | why the run failed, if it did                                      |
 | log.txt, progress.json      | in a study: output and progress of the run                         |

@@ -1,6 +1,9 @@
 """The environments of a run. Evaluation differs in one point: a lost life never ends an episode."""
 
+import os
 from dataclasses import replace
+
+import numpy as np
 
 from proxrl.config import RunConfig
 from proxrl.envs import Environment, make
@@ -14,6 +17,23 @@ def training_environment(config: RunConfig) -> Environment:
 def scoring_environment(config: RunConfig, pictures: bool = False) -> Environment:
     """The environment to evaluate in; `pictures`: enable rendering."""
     return make(config.env, replace(config.protocol, life_loss_terminal=False), pictures)
+
+
+def film_environment(config: RunConfig) -> Environment | None:
+    """The environment for the videos of a run (`evaluation.video`), if it makes any; raises
+    `UserError` if it cannot be rendered."""
+    if not config.evaluation.video:
+        return None
+    draw_in_memory()
+    environment = scoring_environment(config, pictures=True)
+    environment.reset(np.random.SeedSequence(config.seed))
+    environment.render()
+    return environment
+
+
+def draw_in_memory() -> None:
+    """Let pygame draw without a screen."""
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 
 def scoring_environments(config: RunConfig) -> list[Environment]:

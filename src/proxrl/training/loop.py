@@ -21,12 +21,13 @@ from proxrl.runs.folder import RunFolder
 from proxrl.training.agent import Agent
 from proxrl.training.checkpoint import Checkpointer
 from proxrl.training.evaluate import Evaluation, evaluate, no_time_limit
+from proxrl.training.film import film
 from proxrl.training.machine import changed_since, describe_machine
 from proxrl.training.metrics import NO_LINES, Interval, RunLogger
 from proxrl.training.preflight import Setup, set_up
 from proxrl.training.returns import TrainingReturns
 from proxrl.training.streams import TRAINING_STREAM, generators_of
-from proxrl.types import End, Saveable, State, TimeStep
+from proxrl.types import Array, End, Saveable, State, TimeStep
 
 READ_UPDATES = 256  # updates whose reported values are read together
 OF_THE_REPLAY = ("log", "replay", "proximal_replay")  # parts that need the replay's files
@@ -50,6 +51,7 @@ class Trainer:
         self.machine = describe_machine(config)
         self.say = say
         self.scoring_environments = setup.scoring_environments
+        self._film_environment = setup.film_environment
         self._lent_environments = False  # to an agent
         self._said_limit = False
 
@@ -249,6 +251,7 @@ class Trainer:
             self.device,
             stop=stop,
         )
+        self._film(stop)
         if scored.limit and not self._said_limit:
             self._said_limit = True
             self.say(no_time_limit(self.config.env, scored.limit))
@@ -275,6 +278,31 @@ class Trainer:
             },
         )
         self.interval.clear()
+
+    def _film(self, stop: Callable[[], bool]) -> None:
+        """Write a video if one is due: which ones are depends on the step only."""
+        rules, environment = self.config.evaluation, self._film_environment
+        number = -(-self.step // rules.period_steps)  # of the evaluation
+        if environment is None or number % rules.video:
+            return
+
+        def play(watch: Callable[[Array], None], stop: Callable[[], bool]) -> Evaluation:
+            network, step, device = self.learner.online, self.step, self.device
+            return evaluate(
+                network,
+                [environment],
+                self.config,
+                step,
+                device,
+                episodes=1,
+                stop=stop,
+                watch=watch,
+            )
+
+        out = self.folder.videos / f"step-{self.step}.mp4"
+        part = out.with_name(f"part-{out.name}")  # renamed when it is complete
+        film(play, part, self.config.protocol.frame_skip, stop=stop)
+        part.replace(out)
 
     # -------------------------------------------------------------------------------- checkpoints
 
@@ -385,6 +413,8 @@ class Trainer:
             self.logger.close()
             self.log.close()
             self.episodes.environment.close()
+            if self._film_environment is not None:
+                self._film_environment.close()
             if not self._lent_environments:
                 for environment in self.scoring_environments:
                     environment.close()

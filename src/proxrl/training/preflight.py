@@ -18,7 +18,11 @@ from proxrl.config import RunConfig
 from proxrl.envs import Environment, Episodes
 from proxrl.proximal.rules import make_rule
 from proxrl.replay import log_nbytes, sampler_of
-from proxrl.training.environments import scoring_environments, training_environment
+from proxrl.training.environments import (
+    film_environment,
+    scoring_environments,
+    training_environment,
+)
 from proxrl.training.machine import prepare_process, resolve_device
 from proxrl.training.resources import Requirements
 from proxrl.types import Batch, ObservationSpec
@@ -38,6 +42,7 @@ class Setup(NamedTuple):
     environment: Environment
     scoring_environments: list[Environment]
     network: QNetwork
+    film_environment: Environment | None = None
 
 
 def set_up(config: RunConfig, environment: Environment | None = None) -> Setup:
@@ -49,7 +54,8 @@ def set_up(config: RunConfig, environment: Environment | None = None) -> Setup:
     network = build_network(spec, environment.actions, config.network, config.seed, config.head)
     make_rule(config)
     sampler_of(config.replay)
-    return Setup(device, environment, scoring_environments(config), network)
+    scoring = scoring_environments(config)
+    return Setup(device, environment, scoring, network, film_environment(config))
 
 
 def requirements(config: RunConfig, setup: Setup) -> Requirements:

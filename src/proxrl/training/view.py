@@ -2,9 +2,8 @@
 
 import contextlib
 import json
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -13,14 +12,14 @@ from proxrl.errors import UserError
 from proxrl.plugins import require_trust
 from proxrl.runs.folder import EVALUATIONS, RunFolder
 from proxrl.runs.lines import LineFile
-from proxrl.types import Array
+from proxrl.training.environments import draw_in_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from proxrl.training.agent import Agent
     from proxrl.training.evaluate import Evaluation
-
-VIDEO_HEIGHT = 420  # pixels, about
-MAX_FPS = 30
+    from proxrl.types import Array
 
 
 def _loaded(folder: Path, trust: bool, pictures: bool = False) -> "Agent":
@@ -90,52 +89,13 @@ def film_run(
     folder: Path, out: Path | None, epsilon: float | None, max_steps: int, trust: bool = False
 ) -> None:
     """Write a video of one episode."""
-    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame draws in memory, needs no screen
+    draw_in_memory()
     agent = _loaded(folder, trust, pictures=True)
-    import imageio.v2 as imageio
-
-    from proxrl.training.evaluate import Interrupted
+    from proxrl.training.film import film
 
     out = out or RunFolder(folder).videos / f"step-{agent.step}.mp4"
-    if out.suffix not in (".mp4", ".gif"):
-        raise UserError(f"{out} must end in .mp4 or .gif")
-    frames = 0
-    fps = min(MAX_FPS, 60 // agent.config.protocol.frame_skip)
-    options: dict[str, Any] = (
-        {"fps": fps, "macro_block_size": 2}
-        if out.suffix == ".mp4"
-        else {"duration": 1000 / fps, "loop": 0}  # milliseconds per frame, loop forever
-    )
-    with contextlib.ExitStack() as finally_:
-        film: Any = None
 
-        def watch(picture: Array) -> None:
-            nonlocal frames, film
-            if film is None:  # not before the first image
-                _require_writable(out)
-                film = finally_.enter_context(imageio.get_writer(out, **options))
-            frames += 1
-            film.append_data(_enlarged(picture))
+    def play(watch: "Callable[[Array], None]", stop: "Callable[[], bool]") -> "Evaluation":
+        return agent.evaluate(episodes=1, epsilon=epsilon, watch=watch, stop=stop)
 
-        try:
-            result = agent.evaluate(
-                episodes=1, epsilon=epsilon, watch=watch, stop=lambda: frames >= max_steps
-            )
-            outcome = f"return {result.mean:g} in {result.lengths[0]:,} steps"
-        except Interrupted:
-            outcome = f"cut off after {frames:,} steps"
-    print(f"{out}: {outcome}")
-
-
-def _require_writable(out: Path) -> None:
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.touch()
-    except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror}") from None
-
-
-def _enlarged(picture: Array) -> Array:
-    factor = max(1, VIDEO_HEIGHT // picture.shape[0])
-    large: Array = picture.repeat(factor, axis=0).repeat(factor, axis=1)
-    return large
+    print(f"{out}: {film(play, out, agent.config.protocol.frame_skip, max_steps)}")
