@@ -95,7 +95,7 @@ def test_a_config_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     (run_folders(tmp_path)[RUNS[0]] / "config.json").mkdir(parents=True)
     refused = run_study(tmp_path, "--dry-run")
     assert refused.returncode == 2
-    assert "config.json cannot be read: Is a directory" in refused.stderr
+    assert "config.json is a folder, not a file" in refused.stderr
     assert len(refused.stderr.strip().splitlines()) == 1
 
 
