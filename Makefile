@@ -24,7 +24,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	fi; \
 	echo "installing proxrl into $(VENV) with $$python (a few minutes the first time)"; \
 	$$python -m venv $(VENV)
-	@$(PIP) install --constraint constraints.txt --editable '.[all,minatar,ray,sb3,tianshou,tune,docs,dev]'
+	@$(PIP) install --constraint constraints.txt --editable '.[all,minatar,ray,sb3,tianshou,tune,onnx,docs,dev]'
 	@touch $@
 
 demo: install  ## train DQN and DQN Pro side by side on MinAtar, make a report: about five minutes

@@ -122,7 +122,7 @@ def test_the_report_is_made_all_the_same(tmp_path: Path) -> None:
     heard: list[str] = []
     page, _ = make_report(tmp_path, resamples=10, say=heard.append)
     assert f"<h1>{tmp_path.name}</h1>" in page.read_text()
-    assert heard == ["study.json is ignored: Is a directory"]
+    assert heard == ["study.json is ignored: is a directory"]
 
 
 def test_none_is_no_warning_and_an_older_one_has_what_it_has(tmp_path: Path) -> None:
