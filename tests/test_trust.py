@@ -1,13 +1,16 @@
 """A run folder from someone else executes no code, and neither do modules in the current folder."""
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import gymnasium
 import pytest
 
 from proxrl import cli, presets
+from proxrl.envs import make
 from proxrl.errors import UserError
 from proxrl.plugins import current_folder, imported, named_code
 from proxrl.runs.folder import RunFolder
@@ -225,3 +228,32 @@ def test_an_empty_folder_is_refused(
     with pytest.raises(UserError, match="is empty"):
         train(presets.make("dqn", "CartPole-v1"), "")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_installed_environment_finds_nothing_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id of Gymnasium's own, whose entry point imports a package that is not installed."""
+    (tmp_path / "not_installed_physics.py").write_text("open('executed', 'w')")
+    monkeypatch.chdir(tmp_path)
+    gymnasium.register("Physics-v0", entry_point=_needs_physics)
+    try:
+        with pytest.raises(UserError, match="not_installed_physics"):
+            make("Physics-v0", presets.make("dqn", "CartPole-v1").protocol)
+    finally:
+        del gymnasium.registry["Physics-v0"]
+    assert not (tmp_path / "executed").exists()
+
+
+def _needs_physics() -> None:
+    importlib.import_module("not_installed_physics")
+
+
+def test_a_name_that_cannot_be_printed_is_refused(tmp_path: Path) -> None:
+    """It could erase the line that asks for consent."""
+    place = RunFolder(tmp_path / "run")
+    place.make()
+    place.write_config(presets.make("dqn", "CartPole-v1").override({"env": "x:\x1b[2JCartPole-v1"}))
+    with pytest.raises(UserError, match="not printable") as refused:
+        place.config()
+    assert "\x1b" not in str(refused.value)

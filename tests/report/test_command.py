@@ -1,5 +1,6 @@
 """The report command: files, reproducible bytes, one-line errors."""
 
+import contextlib
 import csv
 import hashlib
 import json
@@ -13,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proxrl import cli
+from proxrl import cli, presets
+from proxrl.errors import UserError
 from proxrl.report.command import make_report
 from proxrl.report.page import ALPHABET, _packed
 from tests.report.synthetic import preset, write_run, write_study
@@ -335,3 +337,22 @@ def test_no_torch_for_a_report_and_nothing_heavy_for_help(tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert time.perf_counter() - before < 60
+
+
+def test_nothing_is_written_or_read_through_links_and_pipes(tmp_path: Path) -> None:
+    write_run(
+        tmp_path / "run", presets.make("dqn", "CartPole-v1", steps=10_000), lambda step: [1.0]
+    )
+    out = tmp_path / "report"
+    out.mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    for name in ("index.html.writing", f".index.html.{os.getpid()}.writing"):
+        (out / name).symlink_to(victim)
+    with contextlib.suppress(UserError):
+        make_report(tmp_path / "run", out=out, resamples=10)
+    assert victim.read_text() == "mine"
+    os.mkfifo(tmp_path / "run" / "monitor.csv")
+    os.mkfifo(tmp_path / "index.html")
+    with contextlib.suppress(UserError):
+        make_report(tmp_path / "run", out=tmp_path, resamples=10)

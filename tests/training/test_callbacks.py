@@ -6,7 +6,7 @@ import pytest
 
 from proxrl import Agent, Callback, presets, resume, train
 from proxrl.config import RunConfig
-from proxrl.errors import UserError
+from proxrl.errors import EnvironmentFault, UserError
 from proxrl.runs.folder import RunFolder
 from proxrl.training.loop import Trainer
 from proxrl.training.run import RunExists
@@ -168,3 +168,21 @@ def test_overwrite_deletes_nothing_in_a_folder_that_is_not_a_run(tmp_path: Path)
     with pytest.raises(UserError, match="neither empty nor a run"):
         train(CONFIG, tmp_path, if_exists="overwrite")
     assert (tmp_path / "checkpoints" / "thesis.txt").exists()
+
+
+class Broken(Callback):
+    """As an environment that is found to be invalid in the first steps."""
+
+    def on_step(self, run: Trainer) -> None:
+        raise EnvironmentFault("reward nan at step 7")
+
+
+def test_a_late_fault_removes_the_run_and_leaves_other_files_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    train(changed(steps=150), folder)
+    (folder / "thesis").mkdir()
+    (folder / "thesis" / "chapter.txt").write_text("mine")
+    with pytest.raises(EnvironmentFault):
+        train(CONFIG, folder, if_exists="overwrite", callbacks=[Broken()])
+    assert (folder / "thesis" / "chapter.txt").read_text() == "mine"
+    assert not (folder / "config.json").exists()

@@ -61,5 +61,7 @@ def _from_plain(kind: Any, values: Any, prefix: str) -> Any:
         else:
             known = math.inf if value == "inf" else value
             value = convert(f"{prefix}{name}", known, hints[name])
+            if isinstance(value, str) and not value.isprintable():  # it would be printed
+                raise UserError(f"invalid {prefix}{name} {value!r:.40}: not printable")
         arguments[name] = value
     return kind(**arguments)

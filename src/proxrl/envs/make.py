@@ -161,7 +161,9 @@ def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
     if pictures:
         options["render_mode"] = "rgb_array"
     try:
-        with current_folder(), _making(env):  # its entry point may be there
+        # the entry point of module:ID may be in the current folder; nothing else is looked up there
+        place = current_folder() if ":" in env else contextlib.nullcontext()
+        with place, _making(env):
             return gymnasium.make(name, disable_env_checker=True, **options)
     except gymnasium.error.UnregisteredEnv:
         _require_known(name)

@@ -25,6 +25,7 @@ import numpy as np
 
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
+from proxrl.files import plain, read_bytes
 from proxrl.report.protocol import cut, place_of
 from proxrl.report.series import NAMES
 from proxrl.runs.record import CURVES, LARGEST, Run
@@ -127,7 +128,7 @@ def _monitor(folder: Path, label: str, layout: str | None) -> list[Log]:
 def _monitor_file(path: Path) -> tuple[dict[str, Any], list[tuple[float, int, float]]]:
     """The header, and (return, length, clock) of every episode."""
     try:
-        with path.open(newline="") as file:
+        with open(path, newline="", opener=plain) as file:
             first, *lines = file.read().splitlines(keepends=True)
         header = json.loads(first.removeprefix("#"))
         whole = [line for line in lines if line.endswith("\n")]  # a killed run's last may not be
@@ -142,7 +143,7 @@ def _monitor_file(path: Path) -> tuple[dict[str, Any], list[tuple[float, int, fl
 
 def _evaluations(path: Path, label: str, layout: str | None) -> list[Log]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as file:
             steps = np.asarray(file["timesteps"], np.int64)
             results = np.asarray(file["results"], np.float64)
     except FORMATS as error:
@@ -164,7 +165,7 @@ def _evaluations(path: Path, label: str, layout: str | None) -> list[Log]:
 
 def _table(path: Path, label: str, layout: str | None) -> list[Log]:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {_reason(error)}") from None
     rows = csv.reader(io.StringIO(text))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from proxrl.errors import UserError
+from proxrl.files import plain, read_bytes
 
 MANIFEST = ".proxrl-report.json"  # files of ours -> SHA-256
 FILES = ("index.html", "scores.csv", "training_returns.csv")
@@ -46,15 +47,16 @@ def write_files(out: Path, files: dict[str, bytes]) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(f"{path.name}.writing")
-    unfinished.write_bytes(content)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.writing")
+    with open(unfinished, "xb") as file:  # a new file, never through a link
+        file.write(content)
     os.replace(unfinished, path)
 
 
 def _manifest(out: Path) -> dict[str, str]:
     """Files that an earlier report wrote here; names outside the folder are ignored."""
     try:
-        found = json.loads((out / MANIFEST).read_bytes())
+        found = json.loads(read_bytes(out / MANIFEST))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
@@ -83,7 +85,7 @@ def _remove_empty(folder: Path, out: Path) -> None:
 def _before_manifests(out: Path, files: Iterable[str]) -> dict[str, str]:
     """Reports of proxrl 0.1 have no manifest: recognised by the page, they may be overwritten."""
     try:
-        with (out / "index.html").open("rb") as file:
+        with open(out / "index.html", "rb", opener=plain) as file:
             is_ours = b'<p class="kicker">proxrl report</p>' in file.read(2**16)
     except OSError:
         return {}

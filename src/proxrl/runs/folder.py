@@ -120,11 +120,10 @@ class RunFolder:
         metrics = self.path / METRICS
         if self.newest_step() is not None or (metrics.exists() and metrics.stat().st_size):
             return
-        for path in [self.path] if whole else list(self.path.iterdir()):
-            if path.is_dir() and path.name not in NOT_YET_A_RUN:
-                shutil.rmtree(path, ignore_errors=True)
-            elif path.name not in NOT_YET_A_RUN:
-                path.unlink()
+        if whole:
+            shutil.rmtree(self.path, ignore_errors=True)
+        else:
+            self.clear()
 
     def has_config(self) -> bool:
         """Whether a run has been started here."""
@@ -145,7 +144,7 @@ class RunFolder:
             raise UserError(f"{self.path} is not a run folder: it has no {CONFIG}") from None
         except OSError as error:
             raise UserError(f"{self.path}/{CONFIG} cannot be read: {error.strerror}") from None
-        except (ValueError, TypeError) as error:  # not text, not JSON, not settings
+        except (ValueError, TypeError, RecursionError) as error:  # not text, not JSON, not settings
             raise UserError(f"{self.path}/{CONFIG} cannot be read: {error}") from None
 
     def speeds(self) -> list[dict[str, Any]]:

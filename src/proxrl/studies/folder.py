@@ -10,6 +10,7 @@ from pathlib import Path
 from proxrl import __version__
 from proxrl.config import differences
 from proxrl.errors import UserError
+from proxrl.files import plain
 from proxrl.runs.folder import METRICS, REPORTED, RunFolder
 from proxrl.runs.study_file import STUDY, About, load_about, write_about
 from proxrl.studies.definition import Scale, Study
@@ -44,7 +45,7 @@ def locked(folder: Path, command: str) -> Iterator[None]:
     """Create the folder and keep other drivers (the same command) out of it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = open(folder / LOCK, "w")  # noqa: SIM115
+        lock = open(folder / LOCK, "w", opener=plain)  # noqa: SIM115
     except OSError as error:
         raise _cannot_write(folder, error) from None
     with lock:

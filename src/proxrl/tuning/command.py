@@ -15,6 +15,7 @@ from rich.console import Console
 from proxrl import __version__
 from proxrl.config import RunConfig, differences, from_json, to_json, validated
 from proxrl.errors import RunFailed, UserError
+from proxrl.files import write_text
 from proxrl.studies.command import (
     connected_to,
     executor_for,
@@ -179,7 +180,7 @@ def opened(folder: Path, options: TuneOptions, space: Sequence[Parameter]) -> It
     with locked(folder, "proxrl tune"):
         unfinished = folder / f"{SEARCH}.writing"
         try:
-            unfinished.write_text(json.dumps(about, indent=2) + "\n")
+            write_text(unfinished, json.dumps(about, indent=2) + "\n")
             os.replace(unfinished, folder / SEARCH)
         except OSError as error:
             raise UserError(f"cannot write to {folder}: {error.strerror}") from None
