@@ -112,6 +112,8 @@ def test_an_export_never_overwrites_anything_but_an_export_of_the_same_study(
     (notes / "figure1.png").touch()
     with pytest.raises(UserError, match="neither empty nor an export"):
         require_exportable(notes, other, scale, [], ours)
+    refused(notes, "neither empty nor an export")
+    refused(ours / "dqn", "it is the folder of a study")
 
 
 def test_a_folder_of_an_earlier_version_has_no_headline_until_it_is_opened(tmp_path: Path) -> None:

@@ -88,10 +88,11 @@ def require_exportable(
     above = next(path for path in (out, *out.absolute().parents) if path.exists())
     if not (above.is_dir() and os.access(above, os.W_OK)):
         raise UserError(f"cannot export to {out}: {above} is not a writable directory")
-    if (out / LOCK).exists() or out.resolve() == folder.resolve():
+    is_inside = folder.resolve() in (out.resolve(), *out.resolve().parents)
+    if (out / LOCK).exists() or is_inside:
         raise UserError(f"cannot export to {out}: it is the folder of a study; choose another")
     require_same_study(out, study, scale, "--export")
-    if not jobs and out.exists() and os.listdir(out) and not (out / STUDY).exists():
+    if out.exists() and os.listdir(out) and not (out / STUDY).exists():
         raise UserError(f"cannot export to {out}: it is neither empty nor an export")
     for job in jobs:
         there = RunFolder(out / job.folder.relative_to(folder))
