@@ -62,6 +62,21 @@ def test_a_run_killed_after_its_last_checkpoint_is_not_complete_until_it_is_tidy
     assert place.is_complete(config)
 
 
+def test_a_checkpoint_under_the_name_of_another_step_is_not_used(tmp_path: Path) -> None:
+    config, place = preset("dqn", "CartPole-v1", steps=100), RunFolder(tmp_path / "run")
+    place.make()
+    place.write_config(config)
+    write_checkpoint(place.path, config, 50)
+    older = place.checkpoints / "000000000050.safetensors"
+    (place.checkpoints / "000000000100.safetensors").write_bytes(older.read_bytes())
+    assert not place.is_complete(config)
+    heard: list[str] = []
+    found = place.newest_checkpoint(heard.append)
+    assert found is not None
+    assert found["step"] == 50
+    assert heard == ["checkpoint 000000000100.safetensors holds step 50: using the previous one"]
+
+
 def test_progress_is_read_as_it_was_written_and_none_if_it_is_half_written(tmp_path: Path) -> None:
     place = RunFolder(tmp_path)
     assert place.progress() is None

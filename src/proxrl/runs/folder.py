@@ -285,7 +285,7 @@ class RunFolder:
         for step in reversed(checkpoint.checkpoint_steps(self.checkpoints)):
             path = checkpoint.checkpoint_path(self.checkpoints, step)
             try:
-                found = checkpoint.read(path)
+                found = self._checkpoint(step)
                 check(found)
             except checkpoint.CorruptCheckpoint as error:
                 damaged[path] = error
@@ -301,6 +301,13 @@ class RunFolder:
                 "nothing was changed"
             )
         return None
+
+    def _checkpoint(self, step: int) -> State:
+        path = checkpoint.checkpoint_path(self.checkpoints, step)
+        state = checkpoint.read(path)
+        if state["step"] != step:
+            raise checkpoint.CorruptCheckpoint(f"{path.name} holds step {state['step']}")
+        return state
 
     def log(self, start: int) -> Path:
         """Folder of the replay log that was started at step `start`."""
@@ -318,7 +325,7 @@ class RunFolder:
         if step < config.steps or not self.is_tidy(config):
             return False
         try:
-            state = checkpoint.read(checkpoint.checkpoint_path(self.checkpoints, step))
+            state = self._checkpoint(step)
             checkpoint.require_same_settings(state, self.config(), self.path / CONFIG)
             self.check_lines(state, exactly=True)
         except (UserError, checkpoint.CorruptCheckpoint):
