@@ -25,7 +25,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -96,11 +96,13 @@ class RunFolder:
             )
             raise UserError(f"{self.path} exists: {hint}")
 
-    def clear(self) -> None:
+    def clear(self, keep: Collection[str] = ()) -> None:
         """Delete the run's files, config.json last; attempts and files of others stay."""
         names = (METRICS, EPISODES, SPEED, EVALUATIONS, RUN_LOG, PROGRESS, TENSORBOARD, WANDB)
         mine = [self.path / name for name in names]
         for path in (*mine, self.checkpoints, self.replay, self.videos, self.failure):
+            if path.name in keep:
+                continue
             if path.is_dir():
                 shutil.rmtree(path)
             else:
@@ -123,7 +125,7 @@ class RunFolder:
         if whole:
             shutil.rmtree(self.path, ignore_errors=True)
         else:
-            self.clear()
+            self.clear(keep=NOT_YET_A_RUN)
 
     def has_config(self) -> bool:
         """Whether a run has been started here."""
