@@ -39,7 +39,16 @@ def spec_of(name: str) -> ObservationSpec:
     return make(config.env, config.protocol).observation
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+LONGER = ("atari", "rainbow")  # five kills of these are in make test-faults
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.faults] if name in LONGER else [])
+        for name in SCENARIOS
+    ],
+)
 def test_five_kills_and_the_same_bits(name: str, tmp_path: Path, whole_run: WholeRun) -> None:
     config, spec = SCENARIOS[name], spec_of(name)
     whole = whole_run(name)

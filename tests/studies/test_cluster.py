@@ -123,11 +123,11 @@ def test_a_killed_worker_and_a_removed_node_cost_time_and_not_a_bit(
 
 
 def test_ctrl_c_stops_the_clusters_runs_with_a_checkpoint(
-    cluster: Any, tmp_path: Path, whole: Path
+    cluster: Any, tmp_path: Path, long_whole: Path
 ) -> None:
     folders = run_folders(tmp_path)
     options = ("--executor", "ray", "--address", cluster.address, "--seeds", "0")
-    study = begin(tmp_path, *options)
+    study = begin(tmp_path, *options, steps=LONG_STEPS)
     first = folders[RUNS[0]]
     wait_until(lambda: step_of(first) >= 200, study)
     study.send_signal(signal.SIGINT)
@@ -138,7 +138,7 @@ def test_ctrl_c_stops_the_clusters_runs_with_a_checkpoint(
     assert "stopped at step" in RunFolder(first).run_log.read_text(), "asked to, not killed"
     again = run_study(tmp_path, *options)
     assert again.returncode == 0, again.stdout + again.stderr
-    assert_same_bits(run_folders(whole)[RUNS[0]], first)
+    assert_same_bits(run_folders(long_whole)[RUNS[0]], first)
 
 
 @pytest.mark.faults
