@@ -12,8 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from proxrl.commands.completion import completion
-from proxrl.commands.parsing import parse_options as _parse
-from proxrl.commands.parsing import parse_settings, value_of
+from proxrl.commands.parsing import parse_options, parse_settings, value_of
 from proxrl.commands.train import resume, train
 from proxrl.commands.view import evaluate, play, runs
 from proxrl.errors import RunFailed, UserError
@@ -30,7 +29,7 @@ def report(arguments: list[str]) -> Work:
     require("report", "proxrl report")
     from proxrl.report.command import ReportOptions, make_report
 
-    options = _parse(ReportOptions, arguments, "proxrl report")
+    options = parse_options(ReportOptions, arguments, "proxrl report")
 
     def work() -> None:
         page, summary = make_report(
@@ -57,7 +56,7 @@ class PresetsOptions:
 
 def list_presets(arguments: list[str]) -> Work:
     """list presets and their differences"""
-    _parse(PresetsOptions, arguments, "proxrl presets")
+    parse_options(PresetsOptions, arguments, "proxrl presets")
     from proxrl.suites.show import show_presets
 
     return show_presets
@@ -68,7 +67,7 @@ def plan(arguments: list[str]) -> Work:
     require("report", "proxrl plan")
     from proxrl.planning import command
 
-    options = _parse(command.PlanOptions, arguments, "proxrl plan")
+    options = parse_options(command.PlanOptions, arguments, "proxrl plan")
 
     def work() -> None:
         command.run(options)
@@ -80,7 +79,7 @@ def study(arguments: list[str]) -> Work:
     """run all experiments of a figure, resumable: proxrl study main --scale session"""
     from proxrl.studies import command
 
-    options = _parse(command.StudyOptions, arguments, "proxrl study")
+    options = parse_options(command.StudyOptions, arguments, "proxrl study")
     return lambda: command.run(options)
 
 
@@ -108,7 +107,7 @@ class DemoOptions:
 
 def demo(arguments: list[str]) -> Work:
     """train DQN and DQN Pro side by side on MinAtar, about five minutes"""
-    options = _parse(DemoOptions, arguments, "proxrl demo")
+    options = parse_options(DemoOptions, arguments, "proxrl demo")
 
     def work() -> None:
         from proxrl.studies.demo import run_demo
