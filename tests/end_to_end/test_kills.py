@@ -3,14 +3,16 @@
 import random
 import shutil
 import signal
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from proxrl.envs import make
-from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps
+from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split
 from proxrl.runs.folder import RunFolder
+from proxrl.training import checkpoint as writing
 from proxrl.training.run import resume, train
 from proxrl.types import ObservationSpec, State
 from tests.end_to_end.conftest import WholeRun
@@ -39,7 +41,12 @@ def spec_of(name: str) -> ObservationSpec:
     return make(config.env, config.protocol).observation
 
 
-LONGER = ("atari", "rainbow")  # five kills of these are in make test-faults
+LONGER = (
+    "atari",
+    "rainbow",
+    "accelerated",
+    "metric",
+)  # five kills of these are in make test-faults
 
 
 @pytest.mark.parametrize(
@@ -60,6 +67,40 @@ def test_five_kills_and_the_same_bits(name: str, tmp_path: Path, whole_run: Whol
     finished = live(name, folder, "finish")
     assert finished.returncode == 0, finished.stderr
     assert_same_bits(config, whole, folder, spec)
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "atari"])
+def test_a_checkpoint_does_not_depend_on_when_it_is_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once, or as late as possible: training goes on beside the thread that writes it."""
+
+    class Now(threading.Thread):
+        def start(self) -> None:
+            self.run()
+
+        def join(self, timeout: float | None = None) -> None:
+            pass
+
+    class Late(threading.Thread):
+        def start(self) -> None:
+            pass
+
+        def join(self, timeout: float | None = None) -> None:
+            self.run()
+
+    config = SCENARIOS[name].override({"checkpoint.keep_all": True, "steps": 1200})
+    folders = [tmp_path / "now", tmp_path / "late"]
+    for folder, thread in zip(folders, (Now, Late), strict=True):
+        monkeypatch.setattr(writing.threading, "Thread", thread)
+        train(config, folder)
+    steps = checkpoint_steps(RunFolder(folders[0]).checkpoints)
+    assert len(steps) >= 8
+    for step in steps:
+        paths = [checkpoint_path(RunFolder(folder).checkpoints, step) for folder in folders]
+        (now, state), (late, its_state) = (split(read(path)) for path in paths)
+        assert state == its_state
+        assert not [key for key in now if now[key].tobytes() != late[key].tobytes()]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "altered"])

@@ -68,6 +68,12 @@ SCENARIOS: dict[str, RunConfig] = {
             "proximal.adaptive.warmup_updates": 150,
         },
     ),
+    "accelerated": presets.make(
+        "dqn-pro", "CartPole-v1", {**SMALL, "steps": 2400, "proximal.rule": "accelerated"}
+    ),
+    "metric": presets.make(
+        "dqn-pro", "CartPole-v1", {**SMALL, "steps": 2400, "proximal.rule": "metric"}
+    ),
     "rainbow": presets.make("rainbow-pro", "MinAtar/Breakout-v1", {**SMALL, "steps": 2400}),
     "rainbow-full": presets.make(
         "rainbow-full-pro", "CartPole-v1", {**SMALL, "steps": 2400, "network.hidden": (32,)}

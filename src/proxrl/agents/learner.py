@@ -262,7 +262,10 @@ def scheduled_rate(config: RunConfig, updates: int) -> float:
 
 
 def _to_cpu(value: Any) -> Any:
-    return value.detach().to("cpu", copy=True) if isinstance(value, Tensor) else value
+    """A copy: the checkpoint is written while training goes on."""
+    if isinstance(value, Tensor):
+        return value.detach().to("cpu", copy=True)
+    return copy.deepcopy(value)
 
 
 def _with_prefix(prefix: str, tensors: State) -> State:

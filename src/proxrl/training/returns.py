@@ -43,7 +43,7 @@ class TrainingReturns:
             "whole": self._whole,
             "total": self._total,
             "count": self._count,
-            "completed": self._completed,
+            "completed": list(self._completed),
         }
 
     def load(self, state: State) -> None:

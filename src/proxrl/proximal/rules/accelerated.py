@@ -76,8 +76,8 @@ class Accelerated(Rule):
         if self.rejected:
             self._t, self.momentum = 1.0, 0.0
         if not self._synced:
-            self._synced = [torch.empty_like(theta) for theta in anchor]
-            self._anchor = [torch.empty_like(theta) for theta in anchor]
+            self._synced = [theta.clone() for theta in anchor]
+            self._anchor = [theta.clone() for theta in anchor]  # unused before the next sync
         torch._foreach_copy_(self._synced, anchor)
         self._batch = None
 
