@@ -5,7 +5,7 @@ import math
 from proxrl.config.kinds import convert, kind_of
 from proxrl.config.options import check_options
 from proxrl.config.plain import flatten
-from proxrl.config.rules import BUILT_IN, PULLS, SET_KAPPA, WITHOUT_BATCH
+from proxrl.config.rules import BUILT_IN, PULLS, SET_KAPPA, WITHOUT_BATCH, RuleOptions
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
@@ -21,10 +21,9 @@ def validated(config: RunConfig) -> RunConfig:
             config = config.override({path: converted})
         if isinstance(value, int) and abs(value) > LARGEST and path != "seed":
             raise UserError(f"invalid {path} {str(value)[:20]}...: must be at most 2^62")
-    check_options(config.proximal.adaptive, "proximal.adaptive.")
-    check_options(config.proximal.scheduled, "proximal.scheduled.")
-    check_options(config.proximal.accelerated, "proximal.accelerated.")
-    check_options(config.proximal.metric, "proximal.metric.")
+    for name, options in vars(config.proximal).items():
+        if isinstance(options, RuleOptions):
+            check_options(options, f"proximal.{name}.")
     for rules in (_field_errors, _combination_errors):  # in this order
         for path, invalid, requirement in rules(config):
             if invalid:
