@@ -12,11 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from proxrl.agents.chain import ArrayFunction
 from proxrl.agents.noisy import NoisyLinear
 from proxrl.agents.padding import SameConvolution
 from proxrl.agents.weights import gradient_of
-from proxrl.types import Array, ObservationSpec
+from proxrl.types import Array, ArrayFunction, ObservationSpec
 
 
 class Dense:
@@ -71,8 +70,12 @@ class NoisyDense:
         inputs = inputs.flatten(1)
         if self._relu:
             gradient = _relu_backward(gradient, outputs)
-        to_noise = gradient * noise_out  # zero while the module is silent, as its noise is
         _write_gradient(gradient, inputs, self._weight, self._bias)
+        if self._module.silent:
+            gradient_of(self._weight_sigma).zero_()
+            gradient_of(self._bias_sigma).zero_()
+            return gradient.mm(self._weight) if wanted else None
+        to_noise = gradient * noise_out
         _write_gradient(to_noise, inputs * noise_in, self._weight_sigma, self._bias_sigma)
         if not wanted:
             return None

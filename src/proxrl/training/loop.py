@@ -242,6 +242,7 @@ class Trainer:
     def evaluate(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Evaluate the agent and write the interval's line."""
         self._read_updates()
+        self.learner.require_finite_weights()
         silence(noisy_layers(self.learner.online))
         scored = evaluate(
             self.learner.online,
