@@ -300,9 +300,7 @@ class Trainer:
             )
 
         out = self.folder.videos / f"step-{self.step}.mp4"
-        part = out.with_name(f"part-{out.name}")  # renamed when it is complete
-        film(play, part, self.config.protocol.frame_skip, stop=stop)
-        part.replace(out)
+        film(play, out, self.config.protocol.frame_skip, stop=stop)
 
     # -------------------------------------------------------------------------------- checkpoints
 

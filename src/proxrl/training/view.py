@@ -61,10 +61,15 @@ def evaluate_run(
         "lengths": scored.lengths,
         "protocol": scored.protocol,
     }
-    print(json.dumps(line)) if as_json else console.print(_table(agent, scored, seed))
+    print(json.dumps(line), flush=True) if as_json else console.print(_table(agent, scored, seed))
     if scored.limit and not as_json:
         console.print(no_time_limit(agent.config.env, scored.limit), highlight=False, markup=False)
-    file.append(line)
+    try:
+        file.append(line)
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {folder / EVALUATIONS}: {error.strerror}: the result is not recorded"
+        ) from None
     file.close()
 
 
@@ -98,4 +103,8 @@ def film_run(
     def play(watch: "Callable[[Array], None]", stop: "Callable[[], bool]") -> "Evaluation":
         return agent.evaluate(episodes=1, epsilon=epsilon, watch=watch, stop=stop)
 
-    print(f"{out}: {film(play, out, agent.config.protocol.frame_skip, max_steps)}")
+    try:
+        outcome = film(play, out, agent.config.protocol.frame_skip, max_steps)
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}") from None
+    print(f"{out}: {outcome}")
