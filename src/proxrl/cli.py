@@ -15,7 +15,7 @@ from proxrl.commands.completion import completion
 from proxrl.commands.parsing import parse_options, parse_settings, value_of
 from proxrl.commands.train import resume, train
 from proxrl.commands.view import evaluate, play, runs
-from proxrl.errors import RunFailed, UserError
+from proxrl.errors import RunFailed, UserError, printable
 from proxrl.extras import explain, require
 
 Work = Callable[[], None]
@@ -38,7 +38,7 @@ def report(arguments: list[str]) -> Work:
             options.baselines,
             options.steps,
             options.resamples,
-            lambda line: print(f"proxrl: {line}", file=sys.stderr),
+            lambda line: print(f"proxrl: {printable(line)}", file=sys.stderr),
             options.env,
             options.agent,
             options.layout,
@@ -196,5 +196,5 @@ def _print_version() -> None:
 
 
 def _leave(line: str, code: int) -> None:
-    print(line, file=sys.stderr)
+    print(printable(line), file=sys.stderr)
     sys.exit(code)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from proxrl.errors import UserError
+from proxrl.errors import UserError, printable
 from proxrl.runs.folder import RunFolder
 from proxrl.runs.record import read_run, run_folders
 
@@ -30,16 +30,11 @@ def list_runs(folder: Path) -> None:
     for title in ("progress", "status", "return", "steps/s", "seen"):
         table.add_column(title, no_wrap=title != "status", justify="left")
     for row in rows:
-        table.add_row(*(escape(_printable(cell)) for cell in row))
+        table.add_row(*(escape(printable(cell)) for cell in row))
     console = Console()
     if not console.is_terminal:  # to a file or a pipe: one line per run, however long
         console = Console(width=WIDE)
     console.print(table)
-
-
-def _printable(text: str) -> str:
-    """Names that are not valid UTF-8 cannot be printed as they are."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _row_or_error(path: Path, root: Path) -> list[str]:

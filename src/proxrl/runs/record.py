@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from proxrl.config import RunConfig, from_json
+from proxrl.errors import printable
 from proxrl.files import read_bytes
 from proxrl.runs.folder import CONFIG, METRICS, RunFolder
 from proxrl.runs.status import Status, status_of
@@ -93,16 +94,16 @@ class Corrupt(Exception):
 
 def read_run(path: Path, root: Path) -> Run:
     """Read one run folder; damage is a status, not an exception."""
-    name = str(path.relative_to(root)) if path != root else path.resolve().name
+    name = printable(str(path.relative_to(root)) if path != root else path.resolve().name)
     config: RunConfig | None = None
+    place = RunFolder(path)
     try:
         config = _config(path)
         lines = _lines(path / METRICS)
         protocols = _protocols(lines)
-    except Corrupt as damage:
-        return Run(name, "corrupt", str(damage), config)
-    place = RunFolder(path)
-    status = status_of(place, config, lines[-1].step if lines else 0)
+        status = status_of(place, config, lines[-1].step if lines else 0)
+    except (Corrupt, OSError) as damage:
+        return Run(name, "corrupt", printable(str(damage)), config)
     note = _first_line(place.failure) if status == "failed" else ""
     if not lines:
         note = note or "no evaluation yet"
@@ -163,8 +164,8 @@ def _checked(config: RunConfig) -> RunConfig:
     for name, count in counts.items():
         if not 1 <= count <= LARGEST:
             raise Corrupt(f"{CONFIG}: invalid {name} = {count}: must be in [1, 2^62]")
-    if math.isnan(config.c):  # also raises if it cannot be computed
-        raise Corrupt(f"{CONFIG}: proximal.c is not a number")
+    if math.isnan(config.pull_per_sync):  # also raises if it cannot be computed
+        raise Corrupt(f"{CONFIG}: the pull per sync is not a number")
     return config
 
 
@@ -242,6 +243,6 @@ def _protocol(text: bytes, at: int) -> dict[str, Any]:
 
 def _first_line(path: Path) -> str:
     try:
-        return (read_bytes(path).decode(errors="replace").splitlines() or [""])[0]
+        return printable((read_bytes(path).decode(errors="replace").splitlines() or [""])[0])
     except OSError as error:
         return f"{path.name}: {error.strerror}"

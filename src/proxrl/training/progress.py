@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from proxrl.training.loop import Trainer
 
 REFRESH_SECONDS = 0.2
+ALIVE_SECONDS = 60.0  # between two lines about an evaluation, without a terminal
 WIDE = 100  # columns: room for the elapsed time
 TEXT = 72  # columns: the longest text beside the bar
 BAR = (8, 40)  # columns: least and most
@@ -35,17 +36,25 @@ class Display(Callback):
     def say(self, line: str) -> None:
         print(f"proxrl: {line}", file=sys.stderr)
 
+    def on_evaluation_step(self, run: "Trainer") -> None:
+        """Before every step of an evaluation, which may be long."""
+
 
 class Quiet(Display):
     """Warnings only, on standard error: the default from Python."""
 
 
 class _Watched(Display):
-    """Calls `show` a few times per second, after every evaluation, and after the last step."""
+    """Calls `show` a few times per second, after every evaluation, and after the last step, and
+    `show_alive` in an evaluation that takes long."""
+
+    alive_seconds = 1.0  # between two signs of life
 
     def __init__(self) -> None:
         self._next = 0.0
         self._speed = _Speed()
+        self._evaluation_steps = 0  # of the present evaluation
+        self._next_alive = 0.0
 
     def on_step(self, run: "Trainer") -> None:
         now = time.perf_counter()
@@ -53,7 +62,17 @@ class _Watched(Display):
             self._next = now + REFRESH_SECONDS
             self.show(run, self._speed(run.step, now))
 
+    def on_evaluation_step(self, run: "Trainer") -> None:
+        now = time.perf_counter()
+        if not self._evaluation_steps:
+            self._next_alive = now + self.alive_seconds
+        self._evaluation_steps += 1
+        if now >= self._next_alive:
+            self._next_alive = now + self.alive_seconds
+            self.show_alive(f"step {run.step:,}: evaluating, {self._evaluation_steps:,} steps")
+
     def on_evaluation(self, run: "Trainer") -> None:
+        self._evaluation_steps = 0
         self.show(run, self._speed(run.step, time.perf_counter()))
 
     def facts(self, run: "Trainer", rate: float) -> str:
@@ -70,6 +89,9 @@ class _Watched(Display):
         return "  ".join([steps, f"{rate:,.0f}/s", returns, time_left])
 
     def show(self, run: "Trainer", rate: float) -> None:
+        raise NotImplementedError
+
+    def show_alive(self, line: str) -> None:
         raise NotImplementedError
 
 
@@ -93,6 +115,7 @@ class Live(_Watched):
             disable=not self._console.is_terminal,
         )
         self._task = None if self._bar.disable else self._bar.add_task("", total=None, facts="")
+        self.alive_seconds = ALIVE_SECONDS if self._task is None else 1.0
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -124,6 +147,12 @@ class Live(_Watched):
             returns = f"return {run.last_evaluation.mean:.1f}"
             self.say(f"step {run.step:,} ({share:.0%})  {returns}  {rate:,.0f} steps/s")
 
+    def show_alive(self, line: str) -> None:
+        if self._task is not None:
+            self._bar.update(self._task, facts=line)
+        else:
+            self.say(line)
+
 
 class Notebook(_Watched):
     """One line of text, rewritten in place; needs no widgets."""
@@ -145,6 +174,9 @@ class Notebook(_Watched):
         done = NOTEBOOK_BAR * run.step // run.config.steps
         bar = "█" * done + "░" * (NOTEBOOK_BAR - done)
         self._write(f"{bar} {self.facts(run, rate)}")
+
+    def show_alive(self, line: str) -> None:
+        self._write(line)
 
     def _write(self, line: str) -> None:
         before, self._length = self._length, len(line)

@@ -215,6 +215,7 @@ def _set_up(config: RunConfig) -> "Setup":
 
 def _check_resources(config: RunConfig, setup: "Setup", place: RunFolder, display: Display) -> None:
     """Raise `NotEnough` if the run does not fit; show its requirements if there is a display."""
+    from proxrl.training.evaluate import no_time_limit
     from proxrl.training.preflight import requirements, seconds_of
 
     needs = requirements(config, setup)
@@ -223,6 +224,8 @@ def _check_resources(config: RunConfig, setup: "Setup", place: RunFolder, displa
         steps = config.steps - (place.newest_step() or 0)
         needs = needs._replace(seconds=seconds_of(config, setup, steps))
         display.say(f"{config.agent} on {config.env} {needs}")
+    if line := no_time_limit(setup.environment, config):
+        display.say(line)
 
 
 def resolved(config: RunConfig) -> RunConfig:
@@ -261,7 +264,7 @@ def _train(
             place.failure.unlink(missing_ok=True)
             run = Trainer(config, place, state, display.say, setup)
             try:
-                _drive(run, Callbacks([display, *callbacks]), caught)
+                _drive(run, display, Callbacks([display, *callbacks]), caught)
                 agent = run.agent()
             finally:
                 run.close()
@@ -282,15 +285,20 @@ def _train(
     return agent
 
 
-def _drive(run: "Trainer", callbacks: Callbacks, caught: list[int]) -> None:
+def _drive(run: "Trainer", display: Display, callbacks: Callbacks, caught: list[int]) -> None:
     """Train, evaluate and save until the end, a signal, or a callback that stops the run."""
     from proxrl.training.evaluate import Interrupted
+
+    def stop() -> bool:
+        """Called before each step of an evaluation."""
+        display.on_evaluation_step(run)
+        return bool(caught)
 
     while True:
         try:
             if run.evaluation_is_due:
                 run.folder.require_newest()
-                run.evaluate(stop=lambda: bool(caught))
+                run.evaluate(stop=stop)
                 callbacks.on_evaluation(run)
         except Interrupted:
             pass  # resuming repeats it: the checkpoint below is from before it

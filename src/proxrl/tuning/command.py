@@ -160,7 +160,7 @@ def run(options: TuneOptions, space: Sequence[Parameter]) -> None:
                 raise said from None
         found = trials.all()
         say(summary(found, options.trials, space))
-        page, command = write_page(folder, config, space, found)
+        page, command = write_page(folder, config, space, found, say)
         say(f"page (open it in a browser): {page}")
         if best(found) is None:
             raise RunFailed(f"no trial finished: see {page}")

@@ -8,7 +8,7 @@ import base64
 import csv
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,8 @@ from markupsafe import Markup
 
 from proxrl import __version__
 from proxrl.config import RunConfig, differences
-from proxrl.errors import UserError
 from proxrl.report.figures.drawing import INK, MUTED, PAPER, RULE
+from proxrl.report.output import write_files
 from proxrl.suites import presets
 from proxrl.tuning.figures import DARK, pictures
 from proxrl.tuning.space import Parameter, applied, effective
@@ -30,7 +30,11 @@ OWN_STYLE = ".command code{font-size:14px;overflow-wrap:anywhere}"
 
 
 def write_page(
-    folder: Path, base: RunConfig, space: Sequence[Parameter], trials: Sequence[Trial]
+    folder: Path,
+    base: RunConfig,
+    space: Sequence[Parameter],
+    trials: Sequence[Trial],
+    say: Callable[[str], None] = lambda line: None,
 ) -> tuple[Path, str]:
     """Write report/index.html, figures and trials.csv; returns the page and the command for the
     best trial (empty if there is none)."""
@@ -61,15 +65,11 @@ def write_page(
             version=__version__,
         )
     )
-    try:
-        (out / "figures").mkdir(parents=True, exist_ok=True)
-        for one in drawn:
-            (out / "figures" / f"{one.id}.png").write_bytes(one.png)
-            (out / "figures" / f"{one.id}.svg").write_text(one.svg, encoding="utf-8")
-        (out / "trials.csv").write_text(_csv(base, space, trials), encoding="utf-8")
-        (out / "index.html").write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot write to {out}: {error.strerror}") from None
+    files = {"trials.csv": _csv(base, space, trials).encode()}
+    for one in drawn:
+        files[f"figures/{one.id}.png"] = one.png
+        files[f"figures/{one.id}.svg"] = one.svg.encode()
+    write_files(out, {**files, "index.html": page.encode()}, say)
     return out / "index.html", command
 
 
