@@ -30,7 +30,13 @@ PLAN_MEMORY = 400_000_000  # bytes; Figure 1 on FrozenLake peaked at 317 MB
 @dataclass(frozen=True)
 class StudyOptions:
     """Run a study: all runs of a figure, in parallel and resumable, and its report. Repeat the
-    command to continue: only missing and unfinished runs are run."""
+    command to continue: only missing and unfinished runs are run.
+
+      proxrl study --list
+      proxrl study main --scale session --dry-run
+      proxrl study main --scale session
+      proxrl study main --scale laptop --games Breakout Asterix --seeds 0 1
+    """
 
     study: tyro.conf.Positional[Annotated[str | None, tyro.conf.arg(metavar="STUDY")]] = None
     """Name of a built-in study (see --list), or a TOML file of your own."""
