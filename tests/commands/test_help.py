@@ -45,10 +45,9 @@ def test_text_is_wrapped_and_defaults_are_shown(monkeypatch: pytest.MonkeyPatch)
     text = help_of("proxrl eval", EvalOptions)
     assert "usage: proxrl eval RUN [OPTIONS]" in text
     assert "  --episodes INT   Episodes to play. (default: 30)\n" in text
-    assert "                   evaluation.epsilon.\n" in text
+    assert "\n                   the run's evaluation.epsilon.\n" in text
     assert "  --json           Print the result" in text  # a switch has no value and no default
-    assert "      proxrl eval runs/" not in text
-    assert "  proxrl eval runs/" in text
+    assert "\n\n  proxrl eval runs/dqn-pro_CartPole-v1_seed0\n  proxrl eval runs/" in text
 
 
 def test_help_is_also_a_command(capsys: pytest.CaptureFixture[str]) -> None:

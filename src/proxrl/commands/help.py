@@ -84,9 +84,12 @@ def help_of(program: str, kind: type, default: Any = None, switches: bool = True
 
 
 def paragraphs(text: str, width: int) -> str:
-    """Wrapped text; indented lines, such as examples, are kept."""
+    """Wrapped text; a paragraph of commands is indented and kept line by line."""
     return "\n\n".join(
-        part if part.startswith(" ") else _wrapped(part, width) for part in text.split("\n\n")
+        "\n".join(f"  {line.strip()}" for line in part.splitlines())
+        if all(line.strip().startswith("proxrl ") for line in part.splitlines())
+        else _wrapped(part, width)
+        for part in text.split("\n\n")
     )
 
 
