@@ -44,7 +44,29 @@ MISTAKES = [
     (["train", "dqn", "--env", "nowhere:Thing-v0"], "cannot import nowhere"),
     ([*CARTPOLE, "--proximl.c", "1"], "did you mean --proximal.c?"),
     ([*CARTPOLE, "--seed", "x"], "--seed"),
-    ([*CARTPOLE, "--steps", "1e6"], "'1e6' is not an integer (write 1_000_000"),
+    ([*CARTPOLE, "--steps", "1e6"], "invalid --steps 1e6: must be an integer (write 1_000_000)"),
+    ([*CARTPOLE, "--steps", "--seed", "1"], "missing value after --steps"),
+    ([*CARTPOLE, "--step", "100"], "unknown option --step; did you mean --steps?"),
+    ([*CARTPOLE, "--lr=0.1"], "unknown option --lr; did you mean --learner.learning-rate?"),
+    ([*CARTPOLE, "--batch-size", "9"], "did you mean --replay.batch-size?"),
+    ([*CARTPOLE, "--learner.learning_rate", "x"], "--learner.learning-rate x: must be a number"),
+    ([*CARTPOLE, "--learner.annealed-rate", "x"], "invalid --learner.annealed-rate x: must be a"),
+    ([*CARTPOLE, "--network.noisy", "yes"], "invalid --network.noisy yes: must be True or False"),
+    ([*CARTPOLE, "--device", "gpu"], "invalid --device gpu: choose from auto, cpu, cuda, mps"),
+    ([*CARTPOLE, "--seeds"], "missing value after --seeds"),
+    ([*CARTPOLE, "--seeds", "0,1"], "invalid --seeds 0,1: must be integers separated by spaces"),
+    ([*CARTPOLE, "--seed", "0", "1"], "--seed takes one value; did you mean --seeds 0 1?"),
+    (["train", "dqn", "CartPole-v1"], "did you mean --env CartPole-v1?"),
+    (["train", "dqnpro", "--env", "CartPole-v1"], "unknown preset 'dqnpro'; did you mean dqn-pro?"),
+    (
+        ["train", "dqn", "--env", "CartPole"],
+        "unknown environment CartPole; did you mean CartPole-v1",
+    ),
+    (["train", "dqn", "--env", "CartPole-v1,foo=1"], "unexpected keyword argument 'foo'"),
+    (["trian", "dqn"], "unknown command trian; did you mean train?"),
+    (["eval"], "missing argument: RUN, run folder"),
+    (["eval", "a", "b"], "unexpected argument b"),
+    (["completion", "fish"], "invalid shell fish: choose from bash, zsh"),
     ([*CARTPOLE, "--proximal.rule", "elastic"], "unknown proximal.rule elastic: choose from"),
     ([*CARTPOLE, "--head.v-min", "5", "--head.v-max", "5"], "below head.v_max = 5"),
     ([*CARTPOLE, "--head.atoms", "1"], "at least 2"),
@@ -182,7 +204,7 @@ def tiny(spec, actions, hidden):
     )
     assert again.returncode == 2
     assert (
-        "with steps 200, not 300: continue it with `proxrl resume run --trust --steps 300`"
+        "with steps 200, not 300: extend it with `proxrl resume run --trust --steps 300`"
         in again.stderr
     )
     longer = forking.run("proxrl", "resume", "run", "--steps", "3_00", "--trust", cwd=tmp_path)

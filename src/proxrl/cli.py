@@ -15,7 +15,7 @@ from proxrl.commands.completion import completion
 from proxrl.commands.parsing import parse_options, parse_settings, value_of
 from proxrl.commands.train import resume, train
 from proxrl.commands.view import evaluate, play, runs
-from proxrl.errors import RunFailed, UserError, printable
+from proxrl.errors import RunFailed, UserError, did_you_mean, printable
 from proxrl.extras import explain, require
 
 Work = Callable[[], None]
@@ -25,7 +25,7 @@ Work = Callable[[], None]
 
 
 def report(arguments: list[str]) -> Work:
-    """make a report with figures from runs and logs: proxrl report DIR..."""
+    """make a report from runs and logs: pages, figures, scores"""
     require("report", "proxrl report")
     from proxrl.report.command import ReportOptions, make_report
 
@@ -55,7 +55,7 @@ class PresetsOptions:
 
 
 def list_presets(arguments: list[str]) -> Work:
-    """list presets and their differences"""
+    """list the agents and their settings in each suite"""
     parse_options(PresetsOptions, arguments, "proxrl presets")
     from proxrl.suites.show import show_presets
 
@@ -63,7 +63,7 @@ def list_presets(arguments: list[str]) -> Work:
 
 
 def plan(arguments: list[str]) -> Work:
-    """tabular planning (PMPI): the paper's Figure 1, or a check of its theorems (--theory)"""
+    """tabular planning (PMPI): the paper's Figure 1 and its theorems"""
     require("report", "proxrl plan")
     from proxrl.planning import command
 
@@ -76,7 +76,7 @@ def plan(arguments: list[str]) -> Work:
 
 
 def study(arguments: list[str]) -> Work:
-    """run all experiments of a figure, resumable: proxrl study main --scale session"""
+    """run all experiments of a figure of the paper, or your own"""
     from proxrl.studies import command
 
     options = parse_options(command.StudyOptions, arguments, "proxrl study")
@@ -84,7 +84,7 @@ def study(arguments: list[str]) -> Work:
 
 
 def tune(arguments: list[str]) -> Work:
-    """search for the best kappa or other settings: proxrl tune dqn-pro --env CartPole-v1"""
+    """search for the best pull, or other settings, with Optuna"""
     require("report", "proxrl tune")
     from proxrl.tuning import command
 
@@ -106,7 +106,7 @@ class DemoOptions:
 
 
 def demo(arguments: list[str]) -> Work:
-    """train DQN and DQN Pro side by side on MinAtar, about five minutes"""
+    """train DQN and DQN Pro side by side: about five minutes"""
     options = parse_options(DemoOptions, arguments, "proxrl demo")
 
     def work() -> None:
@@ -121,14 +121,14 @@ COMMANDS: dict[str, Callable[[list[str]], Work]] = {
     "demo": demo,
     "train": train,
     "resume": resume,
+    "runs": runs,
     "eval": evaluate,
     "play": play,
-    "runs": runs,
     "report": report,
-    "presets": list_presets,
-    "plan": plan,
     "study": study,
     "tune": tune,
+    "presets": list_presets,
+    "plan": plan,
     "completion": completion,
 }
 
@@ -176,16 +176,24 @@ def parse(arguments: list[str]) -> Work:
     if arguments[0] == "--version":
         return _print_version
     name, rest = arguments[0], arguments[1:]
+    if name == "help":
+        return parse([*rest[:1], "--help"])
     if name not in COMMANDS:
-        raise UserError(f"unknown command {name}: choose from {', '.join(COMMANDS)}")
+        near = did_you_mean(name, COMMANDS) or f": choose from {', '.join(COMMANDS)}"
+        raise UserError(f"unknown command {name}{near}")
     return COMMANDS[name](rest)
 
 
 def _print_help() -> None:
-    lines = [f"  {name:<9} {command.__doc__}" for name, command in COMMANDS.items()]
     print(
-        "usage: proxrl COMMAND [OPTIONS]\n\nProximal deep reinforcement learning: DQN Pro "
-        "and Rainbow Pro.\n\n" + "\n".join(lines) + "\n\nRun `proxrl COMMAND --help` for details."
+        "usage: proxrl COMMAND [OPTIONS]\n\n"
+        "Proximal deep reinforcement learning: DQN Pro and Rainbow Pro.\n\n"
+        + "\n".join(f"  {name:<11} {command.__doc__}" for name, command in COMMANDS.items())
+        + "\n\nFor example:\n"
+        "  proxrl train dqn-pro --env CartPole-v1   # a minute or two\n"
+        "  proxrl runs                              # what there is\n"
+        "  proxrl report runs                       # a page with learning curves\n"
+        "\nRun `proxrl COMMAND --help` for details."
     )
 
 

@@ -234,7 +234,7 @@ def test_a_finished_run_is_left_as_it_is(tmp_path: Path) -> None:
     listener = Listener()
     agent = resume(tmp_path / "run", display=listener)
     assert agent.step == 300
-    assert "is finished: extend it with --steps" in listener.said[0]
+    assert "is finished at step" in listener.said[0]
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
 
 

@@ -54,6 +54,14 @@ def test_a_missing_library_is_reported_with_the_install_command(
         require("tianshou")
 
 
+def test_without_the_extra_its_install_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [one for one in sys.modules if one.partition(".")[0] == "packaging"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "packaging", None)
+    with pytest.raises(ImportError, match=r"pip install 'proxrl\[sb3\]'"):
+        require("stable-baselines3")
+
+
 def test_a_library_without_an_extra_is_an_internal_error() -> None:
     with pytest.raises(LookupError, match="no extra"):
         require("keras")

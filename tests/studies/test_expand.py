@@ -7,6 +7,7 @@ import pytest
 from proxrl import presets
 from proxrl.config import differences, flatten
 from proxrl.errors import UserError
+from proxrl.studies.command import StudyOptions, chosen_scale
 from proxrl.studies.definition import BUILT_IN, load, parse
 from proxrl.studies.expand import Job, expand
 from proxrl.studies.scaling import carried_over
@@ -281,3 +282,11 @@ def test_two_games_with_one_folder_are_refused_before_anything_is_made() -> None
     study = parse("two", text)
     with pytest.raises(UserError, match=r"lab:Pole-v0 and lab/Pole-v0 have the same folder name"):
         expand(study, study.scales["mine"], Path("runs"))
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_tensorboard_can_be_switched_on_for_a_built_in_scale(wanted: bool) -> None:
+    study = load("main")
+    scale = chosen_scale(StudyOptions("main", "smoke", tensorboard=wanted), study)
+    jobs = expand(study, scale, Path("study"))
+    assert {job.config.logging.tensorboard for job in jobs} == {wanted}

@@ -102,7 +102,7 @@ def test_mistakes_are_one_line_before_anything_is_written(words: list[str], mess
 def test_the_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
     cli.parse(["tune", "--help"])()
     said = capsys.readouterr().out
-    assert "--search kappa learner.learning_rate=1e-5..1e-3:log" in said
+    assert "--search kappa replay.n_step=1,3,5" in said
     with pytest.raises(SystemExit):
         cli.parse(["tune", "dqn-pro", "--env", "CartPole-v1", "--help"])
     assert "--trials INT" in capsys.readouterr().out

@@ -44,7 +44,7 @@ class ResumeLine:
 
 
 def completion(arguments: list[str]) -> Callable[[], None]:
-    """print a completion script for a shell: proxrl completion bash"""
+    """print a completion script for bash or zsh"""
     options = parse_options(CompletionOptions, arguments, "proxrl completion")
     return lambda: print(script(options.shell))
 

@@ -3,12 +3,13 @@
 import contextlib
 import dataclasses
 import io
-import re
 from itertools import pairwise
 from typing import Any, TypeVar
 
 import tyro
 
+from proxrl.commands.help import Option, groups_of, help_of
+from proxrl.commands.mistakes import one_line
 from proxrl.config import flatten
 from proxrl.errors import UserError
 
@@ -53,6 +54,12 @@ def parse_options(
     conf: tuple[Any, ...] = (tyro.conf.FlagCreatePairsOff,),
 ) -> Options:
     """Parse options with tyro, booleans as bare flags; its errors become one line."""
+    switches = tyro.conf.FlagConversionOff not in conf
+    if {"-h", "--help"} & set(arguments):
+        print(help_of(program, kind, default, switches))
+        raise SystemExit(0)
+    known = [one for group in groups_of(kind, default) for one in group.options]
+    _require_values(arguments, known)
     words: dict[str, Any] = {} if default is None else {"default": default}
     complaint = io.StringIO()
     try:
@@ -62,17 +69,13 @@ def parse_options(
     except SystemExit as leaving:
         if not leaving.code:
             raise
-    raise UserError(f"{_one_line(complaint.getvalue())} (see {program} --help)")
+    wrong = one_line(complaint.getvalue(), arguments, known)
+    raise UserError(f"{wrong} (see {program} --help)")
 
 
-def _one_line(box: str) -> str:
-    """The message in tyro's box (title, message and hints, separated by rules) on one line."""
-    inside = "\n".join(line.strip("│╭╮╰╯ ") for line in box.splitlines())
-    _, message, *hints = (" ".join(part.split()) for part in re.split("[─-]{4,}", inside))
-    message = re.sub(
-        r"invalid literal for int\(\) with base 10: ('[^']*')",
-        r"\1 is not an integer (write 1_000_000, not 1e6)",
-        message,
-    )
-    near = re.search(r"Perhaps you meant: (--\S+)", " ".join(hints))
-    return f"{message}; did you mean {near.group(1)}?" if near else message
+def _require_values(arguments: list[str], options: list[Option]) -> None:
+    """A list without values would be taken for the default; settings may be empty lists."""
+    lists = {one.flag for one in options if one.default == () and "." not in one.path}
+    for argument, following in pairwise([*arguments, "--"]):
+        if argument in lists and following.startswith("--"):
+            raise UserError(f"missing value after {argument}")

@@ -21,6 +21,37 @@ if TYPE_CHECKING:
     from proxrl.training.run import RunExists
 
 LONGEST_NAME = 120  # characters of a folder's name
+ABOUT = """usage: proxrl train PRESET --env ID [OPTIONS]
+
+Train an agent on an environment. Before it starts, a run prints the memory,
+disk and time it needs. Stopped or killed, it continues with `proxrl resume`.
+
+  proxrl train dqn-pro --env CartPole-v1
+  proxrl train dqn-pro --env MinAtar/Breakout-v1 --seeds 0 1 2
+  proxrl train rainbow --env ALE/Breakout-v5 --steps 1_000_000
+  proxrl train dqn --env FrozenLake-v1,is_slippery=false
+  proxrl train dqn-pro --env CartPole-v1 --proximal.c 0.5 --print-config
+
+PRESET is an agent; `proxrl presets` lists their settings:
+  dqn, rainbow, rainbow-full              without the pull
+  dqn-pro, rainbow-pro, rainbow-full-pro  with the paper's pull (proximal.c)
+  dqn-pro-adaptive, rainbow-pro-adaptive  the pull sets itself (docs/rules.md)
+  dqn-authors, dqn-authors-pro,           the authors' settings for Atari
+  rainbow-authors, rainbow-authors-pro    (docs/fidelity.md)
+
+ID is any Gymnasium id with discrete actions. Runs go to runs/PRESET_ID_seedN.
+
+`proxrl train PRESET --env ID --help` lists every setting with its value."""
+ABOUT_RESUME = """usage: proxrl resume RUN [OPTIONS]
+
+Continue a run from its newest checkpoint, bit-identical to one that was never
+stopped, or extend a finished one. Only total steps, evaluation and logging
+settings may change.
+
+  proxrl resume runs/dqn-pro_CartPole-v1_seed0
+  proxrl resume runs/dqn-pro_CartPole-v1_seed0 --steps 100_000
+
+`proxrl runs` lists the runs; `proxrl resume RUN --help` lists the settings."""
 
 
 @dataclass(frozen=True)
@@ -41,19 +72,18 @@ class TrainOptions:
 
 
 def train(arguments: list[str]) -> Callable[[], None]:
-    """train a preset: proxrl train dqn-pro --env ALE/Breakout-v5 --seed 1"""
+    """train an agent on an environment"""
     wants_help = bool({"-h", "--help"} & set(arguments))
     names = ", ".join(presets.AGENTS)
     if not arguments or arguments[0].startswith("-"):
         if not wants_help:
             raise UserError(f"missing argument: PRESET, one of {names}")
-        return lambda: print(
-            f"usage: proxrl train PRESET --env ID [OPTIONS]\n\nPRESET is one of {names}; "
-            "`proxrl train PRESET --env ID --help` lists every setting with its value."
-        )
+        return lambda: print(ABOUT)
     agent, rest = arguments[0], arguments[1:]
     presets.require_agent(agent)
     env = value_of("--env", rest)
+    if env is None and rest and not rest[0].startswith("-"):
+        raise UserError(f"unexpected argument {rest[0]}; did you mean --env {rest[0]}?")
     if env is None and not wants_help:
         raise UserError(
             f"missing option --env: {', '.join(f'--env {one.base.env}' for one in BUILT_IN)} "
@@ -122,16 +152,13 @@ class ResumeOptions:
 
 
 def resume(arguments: list[str]) -> Callable[[], None]:
-    """continue a run, or extend it: proxrl resume RUN --steps 2_000_000"""
+    """continue a run, or extend a finished one"""
     from proxrl.runs.folder import RunFolder
 
     if not arguments or arguments[0].startswith("-"):
         if not {"-h", "--help"} & set(arguments):
             raise UserError("missing argument: RUN, the folder to resume")
-        return lambda: print(
-            "usage: proxrl resume RUN [--steps N] [--evaluation.* V] [--logging.* V] [--trust]\n\n"
-            + " ".join((ResumeOptions.__doc__ or "").split())
-        )
+        return lambda: print(ABOUT_RESUME)
     folder, rest = Path(arguments[0]), arguments[1:]
     default = ResumeOptions(RunFolder(folder).config())
     options = parse_settings(ResumeOptions, rest, f"proxrl resume {folder}", default)
@@ -179,12 +206,15 @@ def _how_to_go_on(error: "RunExists", folder: Path, config: RunConfig) -> str:
     ways = []
     if error.can_resume:
         options = [f"--{path} {after}" for path, (_, after) in error.changed.items()]
+        what = "continue"
+        if error.finished:
+            what, options = "extend", options or [f"--steps {2 * config.steps}"]
         command = " ".join(["proxrl resume", f"{folder}{trust_option(config)}", *options])
-        ways.append(f"continue it with `{command}`")
+        ways.append(f"{what} it with `{command}`")
     ways += ["start again with --if-exists overwrite", "choose another --folder"]
     return f"{error.what}: {', '.join(ways[:-1])}, or {ways[-1]}"
 
 
 def _print_finished(folder: Path, config: RunConfig) -> None:
     run = f"{folder}{trust_option(config)}"
-    print(f"finished: {folder} (evaluate: proxrl eval {run}; video: proxrl play {run})")
+    print(f"finished: {folder}\n  evaluate: proxrl eval {run}\n  video:    proxrl play {run}")

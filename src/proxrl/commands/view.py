@@ -12,7 +12,11 @@ from proxrl.errors import UserError
 
 @dataclass(frozen=True)
 class EvalOptions:
-    """Evaluate a run's newest checkpoint: undiscounted, unclipped returns with their protocol."""
+    """Evaluate a run's newest checkpoint: undiscounted, unclipped returns with their protocol.
+
+    proxrl eval runs/dqn-pro_CartPole-v1_seed0
+    proxrl eval runs/dqn-pro_CartPole-v1_seed0 --episodes 100 --seed 1 --json
+    """
 
     run: tyro.conf.Positional[Path]
     """Run folder."""
@@ -31,7 +35,7 @@ class EvalOptions:
 
 
 def evaluate(arguments: list[str]) -> Callable[[], None]:
-    """evaluate a run: proxrl eval RUN --episodes 30"""
+    """evaluate a run"""
     options = parse_options(EvalOptions, arguments, "proxrl eval")
     if options.episodes < 1:
         raise UserError(f"invalid --episodes {options.episodes}: must be at least 1")
@@ -56,7 +60,11 @@ def evaluate(arguments: list[str]) -> Callable[[], None]:
 
 @dataclass(frozen=True)
 class PlayOptions:
-    """Record a video of an episode of a run's newest checkpoint."""
+    """Record a video of an episode of a run's newest checkpoint.
+
+    proxrl play runs/dqn-pro_CartPole-v1_seed0
+    proxrl play runs/dqn-pro_CartPole-v1_seed0 --out episode.gif
+    """
 
     run: tyro.conf.Positional[Path]
     """Run folder."""
@@ -72,7 +80,7 @@ class PlayOptions:
 
 
 def play(arguments: list[str]) -> Callable[[], None]:
-    """record a video of an episode: proxrl play RUN"""
+    """record a video of an episode"""
     options = parse_options(PlayOptions, arguments, "proxrl play")
     if options.max_steps < 1:
         raise UserError(f"invalid --max-steps {options.max_steps}: must be at least 1")
@@ -95,7 +103,7 @@ class RunsOptions:
 
 
 def runs(arguments: list[str]) -> Callable[[], None]:
-    """list runs: proxrl runs DIR"""
+    """list runs with progress, last return and speed"""
     options = parse_options(RunsOptions, arguments, "proxrl runs")
 
     def work() -> None:

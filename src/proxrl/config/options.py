@@ -54,11 +54,11 @@ def describe_options(kind: type[RuleOptions]) -> str:
     lines = []
     for field in dataclasses.fields(kind):
         default = "" if field.default is dataclasses.MISSING else f"{field.default}"
-        lines.append(f"  {field.name}={default}  {_docstrings(kind).get(field.name, '')}".rstrip())
+        lines.append(f"  {field.name}={default}  {docstrings(kind).get(field.name, '')}".rstrip())
     return "\n".join(lines) or "  (none)"
 
 
-def _docstrings(kind: type) -> dict[str, str]:
+def docstrings(kind: type) -> dict[str, str]:
     """The strings that follow a class's fields in its source, by field; empty without a source."""
     try:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body

@@ -18,6 +18,8 @@ from proxrl.plugins import current_folder, import_module, imported
 from proxrl.suites import BUILT_IN, Suite, all_suites, bare_id, suite_of
 from proxrl.types import ObservationSpec
 
+VERSION = re.compile(r"-v(\d+)$")
+GYMNASIUM = re.compile(r" was raised from the environment creator for .*")
 PLAIN = {
     "sticky_actions": 0.0,
     "frame_skip": 1,
@@ -63,6 +65,8 @@ def _making(env: str) -> Iterator[None]:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"cannot make {env}: {first}") from None
     except (Exception, SystemExit) as error:
+        if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
+            raise UserError(f"cannot make {env}: {GYMNASIUM.sub('', str(error))}") from error
         raise UserError(f"cannot make {env}: {checks.raised('its constructor', error)}") from error
 
 
@@ -120,7 +124,8 @@ def _require_known(env: str) -> None:
                 _import_of_suite(env, suite)
     ids = [name for name in gymnasium.registry if not _bypasses_its_suite(name)]
     game = _game(env)
-    same = sorted(name for name in ids if game and _game(name) == game)
+    same = [name for name in ids if game and _game(name) == game]
+    same.sort(key=lambda name: (name.lower() != env.lower(), name.count("/"), _newest_first(name)))
     hint = f"; did you mean {' or '.join(same[:3])}?" if same else did_you_mean(env, ids, most=3)
     raise UserError(f"unknown environment {env}{hint or '; see `gymnasium.pprint_registry()`'}")
 
@@ -136,9 +141,14 @@ def _bypasses_its_suite(env: str) -> bool:
     )
 
 
+def _newest_first(env: str) -> tuple[str, int]:
+    version = VERSION.search(env)
+    return VERSION.sub("", env), -int(version[1]) if version else 0
+
+
 def _game(env: str) -> str:
     """The bare name: breakout for ALE/Breakout-v5 and for BreakoutNoFrameskip-v4."""
-    name = re.sub(r"-v\d+$", "", env.split("/")[-1])
+    name = VERSION.sub("", env.split("/")[-1])
     return re.sub(r"(NoFrameskip|Deterministic|-ram)", "", name).lower()
 
 
@@ -156,7 +166,7 @@ def _make_gym(env: str, pictures: bool) -> "gymnasium.Env[Any, Any]":
         with current_folder(), _making(env):
             return made_by(factory, whole, options, pictures)
     name = bare_id(whole)
-    if name in gymnasium.registry:
+    if name in gymnasium.registry or not VERSION.search(name):  # Gymnasium would choose a version
         _require_known(name)
     if pictures:
         options["render_mode"] = "rgb_array"

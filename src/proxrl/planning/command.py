@@ -28,22 +28,28 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class PlanOptions:
     """Exact planning with a proximal term: Figure 1, an adaptive beta, or the theorems on random
-    MDPs."""
+    MDPs.
+
+      proxrl plan
+      proxrl plan --env FrozenLake-v1 --noise 0.1 --n 1 3 inf
+      proxrl plan --adaptive
+      proxrl plan --theory
+    """
 
     env: str | None = None
     """Gymnasium environment with a transition table: FrozenLake-v1, Taxi-v4, CliffWalking-v1, ...;
-    None: FrozenLake8x8-v1, or with --adaptive FrozenLake 4x4 and 8x8, Taxi and random MDPs."""
+    default: FrozenLake8x8-v1, or with --adaptive FrozenLake 4x4 and 8x8, Taxi and random MDPs."""
     mdp: Path | None = None
     """An .npz file with transitions [actions, states, states], rewards [actions, states] and
     discount, instead of env."""
     slippery: bool | None = None
-    """FrozenLake and CliffWalking: whether moves may slip; None: the environment's default."""
+    """FrozenLake and CliffWalking: whether moves may slip; default: the environment's default."""
     discount: float | None = None
-    """gamma, in [0, 1); None: the file's, or 0.99 for an environment (not in the paper)."""
+    """gamma, in [0, 1); default: the file's, or 0.99 for an environment (not in the paper)."""
     n: tuple[int | Literal["inf"], ...] = (1, 3)
     """Applications of the Bellman operator per iteration; one panel each."""
     beta: tuple[float, ...] | None = None
-    """Grid of proximal weights in [0, 1]; None: 41 from 0 to 1 (not in the paper)."""
+    """Grid of proximal weights in [0, 1]; default: 41 from 0 to 1 (not in the paper)."""
     c: tuple[float, ...] | None = None
     """The grid in terms of c > 0 instead: beta = 1/(1 + c)."""
     noise: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ReportOptions:
     """Report on runs and logs: pages that open offline, every figure as PNG, SVG and CSV, and
-    scores.csv. Reads files only. Runs with different protocols are in separate sections."""
+    scores.csv. Reads files only. Runs with different protocols are in separate sections.
+
+      proxrl report runs
+      proxrl report runs --env 'MinAtar/*' --agent dqn dqn-pro
+      proxrl report my_logs --layout '{agent}/{env}/{seed}'
+    """
 
     folders: tyro.conf.Positional[tuple[Path, ...]] = (Path("runs"),)
     """Folders with runs or Stable-Baselines3 logs, at any depth, CSV files of returns, or patterns

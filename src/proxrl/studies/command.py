@@ -4,7 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -30,7 +30,13 @@ PLAN_MEMORY = 400_000_000  # bytes; Figure 1 on FrozenLake peaked at 317 MB
 @dataclass(frozen=True)
 class StudyOptions:
     """Run a study: all runs of a figure, in parallel and resumable, and its report. Repeat the
-    command to continue: only missing and unfinished runs are run."""
+    command to continue: only missing and unfinished runs are run.
+
+      proxrl study --list
+      proxrl study main --scale session --dry-run
+      proxrl study main --scale session
+      proxrl study main --scale laptop --games Breakout Asterix --seeds 0 1
+    """
 
     study: tyro.conf.Positional[Annotated[str | None, tyro.conf.arg(metavar="STUDY")]] = None
     """Name of a built-in study (see --list), or a TOML file of your own."""
@@ -57,6 +63,9 @@ class StudyOptions:
     """GPUs per run on the Ray cluster; 0.25 puts four runs on one GPU."""
     jobs: int | None = None
     """Maximum number of runs at the same time; default: as many as cores and memory allow."""
+    tensorboard: bool = False
+    """Write TensorBoard events of every run, which the built-in scales do not: `tensorboard
+    --logdir FOLDER`."""
     export: Path | None = None
     """Folder to copy the report's input to afterwards: study.json, and config.json and
     metrics.jsonl of every run (no weights, no replay)."""
@@ -98,7 +107,15 @@ def run(options: StudyOptions) -> None:
         )
     require_valid_placement(options)
     study = load(options.study)
-    run_study(options, study, scale_of(study, options.scale))
+    run_study(options, study, chosen_scale(options, study))
+
+
+def chosen_scale(options: StudyOptions, study: Study) -> Scale:
+    """The scale that the options select."""
+    scale = scale_of(study, options.scale)
+    if options.tensorboard:
+        scale = replace(scale, settings={**scale.settings, "logging.tensorboard": True})
+    return scale
 
 
 def _console() -> Console:
@@ -257,7 +274,7 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
     from proxrl.training.amounts import gigabytes
 
     usual = StudyOptions()
-    for name in ("games", "seeds", "only", "executor", "jobs"):
+    for name in ("games", "seeds", "only", "executor", "jobs", "tensorboard"):
         if getattr(options, name) != getattr(usual, name):
             raise UserError(f"invalid --{name}: {study.name} is a planning study and has no runs")
     chosen = command.PlanOptions(**{**(study.plan or {}), **scale.plan}, out=folder)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from proxrl.config import RunConfig, differences
-from proxrl.errors import UserError
+from proxrl.errors import UserError, did_you_mean
 from proxrl.plugins import imported
 from proxrl.suites import any as other
 from proxrl.suites.registry import ANY, suite_of
@@ -17,6 +17,7 @@ from proxrl.suites.suite import AGENTS, Suite
 
 __all__ = ["AGENTS", "describe", "make", "make_like", "of_suite"]
 
+_AGENTS = ", ".join(AGENTS)
 MOST_NAMED = 4  # changed settings named in `describe`
 
 
@@ -73,7 +74,8 @@ def describe(config: RunConfig) -> str:
 def require_agent(agent: str) -> None:
     """Raise a `UserError` if there is no such preset."""
     if agent not in AGENTS:
-        raise UserError(f"unknown preset {agent!r}: choose from {', '.join(sorted(AGENTS))}")
+        meant = did_you_mean(str(agent).lower(), AGENTS)
+        raise UserError(f"unknown preset {agent!r}{meant or f': choose from {_AGENTS}'}")
 
 
 def _settings_for(env: str) -> Suite:

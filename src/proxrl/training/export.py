@@ -2,7 +2,10 @@
 
 import copy
 import importlib.util
+import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -22,8 +25,7 @@ def export_network(network: nn.Module, spec: ObservationSpec, path: Path) -> Non
         raise UserError("exporting to ONNX needs a package: pip install 'proxrl[onnx]'")
     plain = copy.deepcopy(network).cpu().eval()
     example = torch.zeros((2, *spec.state_shape), dtype=getattr(torch, str(spec.dtype)))
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of deprecations inside torch
+    with torch.no_grad(), _quietly():
         try:
             if path.suffix == ".pt":
                 torch.jit.save(torch.jit.trace(plain, example), str(path))  # type: ignore[no-untyped-call]
@@ -45,3 +47,17 @@ def export_network(network: nn.Module, spec: ObservationSpec, path: Path) -> Non
                 )
         except OSError as error:
             raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without torch's deprecations, and its lines on torchvision, which is not used."""
+    log = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        log.setLevel(level)

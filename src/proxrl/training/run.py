@@ -58,12 +58,15 @@ class RunExists(UserError):
         before = place.config()
         self.changed = differences(before, config)
         self.can_resume = all(map(is_free, self.changed))
-        step = f"at step {place.newest_step() or 0:,} of {before.steps:,}"
+        done = place.newest_step() or 0
+        self.finished = done >= before.steps
+        step = f"at step {done:,} of {before.steps:,}"
         others = [f"{path} {a}, not {b}" for path, (a, b) in self.changed.items()]
         if len(others) > MOST_NAMED:
             others = [*others[:MOST_NAMED], f"and {len(others) - MOST_NAMED} more"]
         self.what = f"{place.path} has a run {step}{' with ' * bool(others)}{', '.join(others)}"
-        ways = ['if_exists="resume" to continue it'] * self.can_resume
+        what = "load" if self.finished and config.steps <= done else "continue"
+        ways = [f'if_exists="resume" to {what} it'] * self.can_resume
         ways += ['if_exists="overwrite" to delete it', "another folder"]
         super().__init__(f"{self.what}: pass {', or '.join(ways)}")
 
@@ -145,7 +148,9 @@ def resume(
     require_wandb(config.logging)
     display = chosen(display)
     if _is_finished(place, before, config.steps):
-        display.say(f"{place.path} is finished: extend it with --steps")
+        display.say(
+            f"{place.path} is finished at step {before.steps:,}: more steps would extend it"
+        )
         if not place.is_tidy(config):  # perhaps killed after its last checkpoint
             with place.locked():
                 place.tidy(config)

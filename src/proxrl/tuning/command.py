@@ -28,21 +28,23 @@ from proxrl.tuning.space import KAPPA, Parameter, corners, parsed
 
 FIRST_SEED = 100
 SEARCH = "tune.json"
-ABOUT = """usage: proxrl tune PRESET --env ID [--trials N] [--search NAME=RANGE ...] [OPTIONS]
+ABOUT = """usage: proxrl tune PRESET --env ID [--trials N] [--search NAME=RANGE ...]
 
-Searches for the settings with the highest final score, by default for kappa, the pull per sync,
-which determines the method's one hyper-parameter c. Each trial is a run with a seed from 100 up,
-so that the seeds you report (0, 1, ...) are never tuned on. Trials that are worse than the median
-of the others at the same step are stopped. Repeat the command to continue; raise --trials to go on.
+Search for the settings with the highest final score, by default for kappa, the
+pull per sync, which determines the method's one hyper-parameter c. Each trial
+is a run with a seed from 100 up, so that the seeds you report (0, 1, ...) are
+never tuned on. Trials that are worse than the median of the others at the same
+step are stopped. Repeat the command to continue; raise --trials to go on.
 
   proxrl tune dqn-pro --env CartPole-v1
   proxrl tune dqn-pro --env MinAtar/Breakout-v1 --steps 500_000 --trials 20
-  proxrl tune dqn-pro --env CartPole-v1 --search kappa learner.learning_rate=1e-5..1e-3:log
-  proxrl tune dqn --env CartPole-v1 --search target.period=128..1024/128 learner.double=true,false
+  proxrl tune dqn-pro --env CartPole-v1 --search kappa replay.n_step=1,3,5
+  proxrl tune dqn-pro --env CartPole-v1 --search kappa=0.1..3:log --trials 50
+  proxrl tune dqn --env CartPole-v1 --search target.period=128..1024/128
 
-NAME is any setting of `proxrl train`, kappa or c; a range is LOW..HIGH, LOW..HIGH:log or
-LOW..HIGH/STEP, and A,B,C are values to choose from. `proxrl tune PRESET --env ID --help` lists
-every option and setting."""
+NAME is any setting of `proxrl train`, kappa or c; a range is LOW..HIGH,
+LOW..HIGH:log or LOW..HIGH/STEP, and A,B,C are values to choose from.
+`proxrl tune PRESET --env ID --help` lists every option and setting."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def write_page(
 
 
 def command_of(base: RunConfig, trial: Trial) -> str:
-    """The command that trains with a trial's settings, on a seed that was not tuned on."""
+    """The command that trains with a trial's settings, on seeds that were not tuned on."""
     config = replace(applied(base, trial.values), seed=0)
     preset = presets.make(config.agent, config.env)
     changed = [
@@ -82,7 +82,18 @@ def command_of(base: RunConfig, trial: Trial) -> str:
         for path, (_, value) in differences(preset, config).items()
         if path not in ("threads", "logging.tensorboard")
     ]
-    words = ["proxrl", "train", config.agent, "--env", config.env, *changed, "--seed", "0"]
+    words = [
+        "proxrl",
+        "train",
+        config.agent,
+        "--env",
+        config.env,
+        *changed,
+        "--seeds",
+        "0",
+        "1",
+        "2",
+    ]
     return " ".join(words)
 
 

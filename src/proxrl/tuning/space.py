@@ -141,7 +141,8 @@ def _parameter(text: str) -> Parameter:
     if kind is None or path in FIXED:
         known = [one for one in flatten(RunConfig(agent="", env="")) if one not in FIXED]
         meant = did_you_mean(path, [*known, "kappa"])
-        raise UserError(f"invalid --search {text}: cannot search {path}{meant}")
+        wrong = "unknown setting" if kind is None else "cannot search"
+        raise UserError(f"invalid --search {text}: {wrong} {path}{meant}")
     if not equals:
         if path not in DEFAULT_RANGES:
             raise UserError(f"invalid --search {text}: needs a range or values, {SYNTAX}")
