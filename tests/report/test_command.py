@@ -167,8 +167,10 @@ def test_claims_are_shown_for_atari_alone(tmp_path: Path) -> None:
 def test_figures_of_an_earlier_report_do_not_stay(tmp_path: Path) -> None:
     settings = {"evaluation.period_steps": 1000}
     for agent in ("dqn", "dqn-pro"):
-        config = preset(agent, "CartPole-v1", settings, steps=3000)
-        write_run(tmp_path / agent, config, lambda step: [step / 100, 5.0])
+        for seed in (0, 1):
+            config = preset(agent, "CartPole-v1", settings, steps=3000, seed=seed)
+            run = tmp_path / agent / str(seed)
+            write_run(run, config, lambda step, seed=seed: [step / 100, seed])
     make_report(tmp_path, resamples=20)
     assert (tmp_path / "report" / "figures" / "improvement.png").exists()
     assert not (tmp_path / "report" / "figures" / "gain_dqn-pro.png").exists()  # raw returns

@@ -96,6 +96,20 @@ class Findings:
     resamples: int
 
     @property
+    def has_intervals(self) -> bool:
+        return any(one.improvement.has_interval for one in self.comparisons) or any(
+            one.metrics["IQM"].has_interval for one in self.aggregates
+        )
+
+    @property
+    def metric_names(self) -> list[str]:
+        """The aggregates to show: with a single game, median and mean say the same."""
+        there = self.aggregates[0].metrics if self.aggregates else {}
+        games = max((one.games for one in self.aggregates), default=0)
+        wanted = METRICS if games > 1 else ("IQM", "mean")
+        return [name for name in wanted if name in there]
+
+    @property
     def pulls(self) -> tuple[Comparison, ...]:
         """The main comparisons that show what the pull does."""
         return tuple(one for one in self.main_comparisons if one.is_the_pull)

@@ -11,11 +11,9 @@ from typing import Any
 from proxrl.config import RunConfig
 from proxrl.errors import UserError, printable
 from proxrl.report.logs import as_runs, read_logs
-from proxrl.runs.record import CURVES, Run, read_run, run_folders
+from proxrl.runs.record import Run, read_run, run_folders
 from proxrl.runs.study_file import About, read_about
 from proxrl.suites import suite_of
-
-__all__ = ["CURVES", "Found", "Run", "expand", "find_runs", "matching", "read_run", "read_runs"]
 
 TRAIN = "train one with `proxrl train dqn-pro --env CartPole-v1`"
 
