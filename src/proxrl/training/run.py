@@ -103,23 +103,23 @@ def train(
         place.require_new()
     display = chosen(display)
     place = RunFolder(os.path.abspath(folder))
-    setup = _set_up(config)
-    _check_resources(config, setup, place, display)
-    if not isinstance(display, Quiet) and (line := describe(config)):
-        display.say(line)
-    is_new = not place.path.exists()
-    place.make()
-    with place.locked():
-        if if_exists == "overwrite":
-            place.clear()
-        else:
-            place.require_new()  # again: another process may have started here in the meantime
-        place.write_config(config)
-        try:
-            return _train(config, setup, place, display, callbacks)
-        except UserError:  # found only now, by the first steps
-            place.discard(whole=is_new)
-            raise
+    with _set_up(config) as setup:
+        _check_resources(config, setup, place, display)
+        if not isinstance(display, Quiet) and (line := describe(config)):
+            display.say(line)
+        is_new = not place.path.exists()
+        place.make()
+        with place.locked():
+            if if_exists == "overwrite":
+                place.clear()
+            else:
+                place.require_new()  # again: another process may have started here in the meantime
+            place.write_config(config)
+            try:
+                return _train(config, setup, place, display, callbacks)
+            except UserError:  # found only now, by the first steps
+                place.discard(whole=is_new)
+                raise
 
 
 @staying()
@@ -158,8 +158,7 @@ def resume(
 
         return Agent.load(place.path, trust=trust)
     place = RunFolder(os.path.abspath(folder))
-    with place.locked():
-        setup = _set_up(config)
+    with place.locked(), _set_up(config) as setup:
         _check_resources(config, setup, place, display)
         state = _newest_state(place, before, setup, display)
         if config != before:
@@ -210,12 +209,16 @@ def _newest_state(
     return state
 
 
-def _set_up(config: RunConfig) -> "Setup":
-    """Build the run's setup; an unknown environment is found before torch is imported."""
+@contextmanager
+def _set_up(config: RunConfig) -> "Iterator[Setup]":
+    """Build the run's setup; an unknown environment is found before torch is imported. At the end,
+    the thread counts of the process are as they were before."""
     environment = training_environment(config)
+    from proxrl.training.machine import keeping_threads
     from proxrl.training.preflight import set_up
 
-    return set_up(config, environment)
+    with keeping_threads():
+        yield set_up(config, environment)
 
 
 def _check_resources(config: RunConfig, setup: "Setup", place: RunFolder, display: Display) -> None:
