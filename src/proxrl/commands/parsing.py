@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 import tyro
 
-from proxrl.config import flatten
+from proxrl.config import RunConfig, flatten, validated
 from proxrl.errors import UserError
 
 Options = TypeVar("Options")
+LONGEST = 300  # characters of a message
 
 
 def value_of(option: str, arguments: list[str]) -> str | None:
@@ -28,8 +29,8 @@ def value_of(option: str, arguments: list[str]) -> str | None:
 def parse_settings(
     kind: type[Options], arguments: list[str], program: str, default: Any
 ) -> Options:
-    """Options with a `RunConfig`: its switches take True, False or no value (True), as do those of
-    the options themselves."""
+    """Options with a valid `RunConfig`: its switches take True, False or no value (True), as do
+    those of the options themselves."""
     own = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
     switches = {
         path.replace("_", "-")
@@ -42,7 +43,14 @@ def parse_settings(
         is_switch = argument.removeprefix("--").replace("_", "-") in switches
         if argument.startswith("--") and is_switch and following.startswith("-"):
             explicit.append("True")
-    return parse_options(kind, explicit, program, default, (tyro.conf.FlagConversionOff,))
+    options = parse_options(kind, explicit, program, default, (tyro.conf.FlagConversionOff,))
+    config: RunConfig = options.config  # type: ignore[attr-defined]
+    if config != default.config:
+        try:
+            validated(config)
+        except UserError as error:  # names the setting: with dashes, as it was typed
+            raise UserError(re.sub("^invalid (?=[a-z])", "invalid --", str(error))) from None
+    return options
 
 
 def parse_options(
@@ -75,4 +83,6 @@ def _one_line(box: str) -> str:
         message,
     )
     near = re.search(r"Perhaps you meant: (--\S+)", " ".join(hints))
+    if len(message) > LONGEST:  # an odd value that it quotes
+        message = f"{message[:LONGEST]}..."
     return f"{message}; did you mean {near.group(1)}?" if near else message
