@@ -3,6 +3,7 @@
 python -m benchmarks.integrity
 """
 
+import gc
 import os
 import tempfile
 import time
@@ -52,6 +53,8 @@ def main() -> None:
         state = read(checkpoint_path(folder.checkpoints, run.step))
         spec = run.episodes.environment.observation
         rings = (spec, config.replay.capacity, config.checkpoint.period_steps)
+        del run  # unmaps the replay
+        gc.collect()
         seconds = []
         for forget in (False, True):
             if forget:
