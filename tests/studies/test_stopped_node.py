@@ -1,4 +1,4 @@
-"""A node that hangs: all of its processes are stopped, and continue after the cluster has lost it."""
+"""A node that hangs: its processes are stopped, and continue after the cluster has lost it."""
 
 import signal
 from collections.abc import Iterator
