@@ -10,6 +10,7 @@ from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
 LARGEST = 2**62  # integer
+MOST_UNITS = 2**20  # of a layer
 Rules = list[tuple[str, bool, str]]  # (setting, is it invalid, requirement)
 
 
@@ -122,7 +123,11 @@ def _field_errors(config: RunConfig) -> Rules:
             kappa is not None and not 0 <= kappa < math.inf,
             "must be finite and non-negative",
         ),
-        ("network.hidden", any(units < 1 for units in c.network.hidden), "must be at least 1 each"),
+        (
+            "network.hidden",
+            any(not 1 <= units <= MOST_UNITS for units in c.network.hidden),
+            f"must be in [1, {MOST_UNITS:,}] each",
+        ),
     ]
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from proxrl.errors import UserError, printable
@@ -30,10 +29,10 @@ def list_runs(folder: Path) -> None:
     for title in ("progress", "status", "return", "steps/s", "seen"):
         table.add_column(title, no_wrap=title != "status", justify="left")
     for row in rows:
-        table.add_row(*(escape(printable(cell)) for cell in row))
-    console = Console()
+        table.add_row(*(printable(cell) for cell in row))
+    console = Console(markup=False)
     if not console.is_terminal:  # to a file or a pipe: one line per run, however long
-        console = Console(width=WIDE)
+        console = Console(width=WIDE, markup=False)
     console.print(table)
 
 

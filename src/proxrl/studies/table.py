@@ -24,7 +24,7 @@ class Show:
 
     def __init__(self, title: str, console: Console | None = None) -> None:
         self._title = title
-        self._console = console or Console(stderr=True)
+        self._console = console or Console(stderr=True, markup=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._next = 0.0
 

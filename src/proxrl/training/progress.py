@@ -103,7 +103,7 @@ class Live(_Watched):
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__()
-        self._console = console or Console(stderr=True, soft_wrap=True)
+        self._console = console or Console(stderr=True, soft_wrap=True, markup=False)
         wide = self._console.width >= WIDE
         least, most = BAR
         self._bar = Progress(
@@ -213,7 +213,7 @@ def _rate(then: tuple[float, int], now: tuple[float, int]) -> float:
 
 def display_for_terminal() -> Display:
     """A progress bar on standard error if it is a terminal, otherwise lines."""
-    return Live(Console(file=sys.stderr, soft_wrap=True))
+    return Live(Console(file=sys.stderr, soft_wrap=True, markup=False))
 
 
 def chosen(display: Display | Literal["auto"] | None) -> Display:

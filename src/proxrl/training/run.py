@@ -143,17 +143,10 @@ def resume(
     if isinstance(changed, dict):
         changed = before.override(changed)
     config = resolved(changed or before)
-    _require_resumable(before, config)
     validated(config)
     require_wandb(config.logging)
     display = chosen(display)
-    if _is_finished(place, before, config.steps):
-        display.say(
-            f"{place.path} is finished at step {before.steps:,}: more steps would extend it"
-        )
-        if not place.is_tidy(config):  # perhaps killed after its last checkpoint
-            with place.locked():
-                place.tidy(config)
+    if is_finished(place, config, display):
         from proxrl.training.agent import Agent
 
         return Agent.load(place.path, trust=trust)
@@ -166,15 +159,27 @@ def resume(
         return _train(config, setup, place, display, callbacks, state)
 
 
-def _is_finished(place: RunFolder, config: RunConfig, steps: int) -> bool:
-    """Whether an intact checkpoint has all the steps; its name alone is not enough."""
+def is_finished(place: RunFolder, config: RunConfig, display: Display) -> bool:
+    """Whether an intact checkpoint has all the steps (its name alone is not enough); then says so
+    and cleans up. Raises `UserError` if it cannot be resumed with this config. Does not import
+    torch."""
+    before = place.config()
+    _require_resumable(before, resolved(config))
+    if (place.newest_step() or 0) < config.steps:
+        return False
 
     def check(state: State) -> None:
-        require_same_settings(state, config, place.path / CONFIG)
+        require_same_settings(state, before, place.path / CONFIG)
         place.check_lines(state)
 
     state = place.newest_checkpoint(say=lambda line: None, check=check)
-    return state is not None and steps <= state["step"]
+    if state is None or state["step"] < config.steps:
+        return False
+    display.say(f"{place.path} is finished at step {before.steps:,}: more steps would extend it")
+    if not place.is_tidy(config):  # perhaps killed after its last checkpoint
+        with place.locked():
+            place.tidy(config)
+    return True
 
 
 def _newest_state(

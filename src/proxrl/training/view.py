@@ -42,7 +42,7 @@ def evaluate_run(
     trust: bool = False,
 ) -> None:
     """Evaluate, print, and append the result with its protocol to RUN/evaluations.jsonl."""
-    console, progress = Console(), Console(stderr=True, soft_wrap=True)
+    console, progress = Console(markup=False), Console(stderr=True, soft_wrap=True, markup=False)
     agent = _loaded(folder, trust)
     try:  # before the work, not after it
         file = LineFile(folder / EVALUATIONS)
@@ -85,8 +85,7 @@ def evaluate_run(
 
 def _table(agent: "Agent", scored: "Evaluation", seed: int | None) -> Table:
     spread = scored.standard_deviation
-    title = escape(f"{agent.config.agent} at step {agent.step:,}")
-    table = Table("setting", "value", title=title)
+    table = Table("setting", "value", title=f"{agent.config.agent} at step {agent.step:,}")
     table.add_row("mean return", f"{scored.mean:.2f}")
     table.add_row("standard deviation", "–" if spread is None else f"{spread:.2f}")
     table.add_row("lowest, highest", f"{min(scored.returns):g}, {max(scored.returns):g}")
@@ -97,7 +96,7 @@ def _table(agent: "Agent", scored: "Evaluation", seed: int | None) -> Table:
     )
     table.add_row("random draws", draws)
     for name, value in scored.protocol.items():
-        table.add_row(name.replace("_", " "), escape(str(value)))
+        table.add_row(name.replace("_", " "), str(value))
     return table
 
 

@@ -135,7 +135,7 @@ def run(options: TuneOptions, space: Sequence[Parameter]) -> None:
     from proxrl.tuning.trials import Trials, best, require_optuna
 
     require_optuna()
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
 
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False)

@@ -33,7 +33,7 @@ class Show:
         console: Console | None = None,
     ) -> None:
         self._title, self._search, self._space = title, search, space
-        self._console = console or Console(stderr=True)
+        self._console = console or Console(stderr=True, markup=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._next = 0.0
         self._trials = search.trials.all()
