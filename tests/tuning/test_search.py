@@ -198,7 +198,7 @@ def test_the_command_for_the_best_reproduces_its_settings(tmp_path: Path) -> Non
     (trial,) = search(tmp_path / "a", Simulated(hill), 1).all()
     words = command_of(base(), trial).split()
     assert words[:2] == ["proxrl", "train"]
-    assert words[-2:] == ["--seed", "0"]
+    assert words[-4:] == ["--seeds", "0", "1", "2"]
     seen: list[RunConfig] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "validated", lambda config: seen.append(config) or config)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 0.2
 WIDE = 100  # columns: room for the elapsed time
-TEXT = 72  # columns: the longest text beside the bar
+TEXT = 50  # columns for the text beside the bar; a longer one makes the bar shorter
 BAR = (8, 40)  # columns: least and most
 NOTEBOOK_BAR = 24  # columns
 
@@ -54,7 +54,7 @@ class _Watched(Display):
             self.show(run, self._speed(run.step, now))
 
     def on_evaluation(self, run: "Trainer") -> None:
-        self.show(run, self._speed(run.step, time.perf_counter()))
+        self.show(run, self._speed.before_the_evaluation(run.step))
 
     def facts(self, run: "Trainer", rate: float) -> str:
         """25,000/60,000  1,234/s  return 98.7 (training)  3 min left"""
@@ -83,9 +83,11 @@ class Live(_Watched):
         super().__init__()
         self._console = console or Console(stderr=True, soft_wrap=True)
         wide = self._console.width >= WIDE
-        least, most = BAR
+        self._room = self._console.width - 2 - 9 * wide  # columns of bar and text
+        self._text = TEXT
+        self._column = BarColumn(bar_width=self._bar_width(""))
         self._bar = Progress(
-            BarColumn(bar_width=max(least, min(most, self._console.width - TEXT - 8 * wide))),
+            self._column,
             TextColumn("{task.fields[facts]}"),
             *([TimeElapsedColumn()] if wide else []),
             console=self._console,
@@ -113,16 +115,19 @@ class Live(_Watched):
 
     def show(self, run: "Trainer", rate: float) -> None:
         if self._task is not None:
-            self._bar.update(
-                self._task,
-                completed=run.step,
-                total=run.config.steps,
-                facts=self.facts(run, rate),
-            )
+            facts = self.facts(run, rate)
+            self._column.bar_width = self._bar_width(facts)
+            self._bar.update(self._task, completed=run.step, total=run.config.steps, facts=facts)
         elif run.last_evaluation is not None:
             share = run.step / run.config.steps
             returns = f"return {run.last_evaluation.mean:.1f}"
             self.say(f"step {run.step:,} ({share:.0%})  {returns}  {rate:,.0f} steps/s")
+
+    def _bar_width(self, facts: str) -> int:
+        """What the longest text so far leaves, so that the bar does not change with every text."""
+        self._text = max(self._text, len(facts))
+        least, most = BAR
+        return max(least, min(most, self._room - self._text))
 
 
 class Notebook(_Watched):
@@ -167,6 +172,12 @@ class _Speed:
         recent = [mark for mark in self._marks if mark[0] > now - 5.0]
         self._marks = [*(recent or self._marks)[-50:], (now, step)]
         self._first = self._first or (now, step)
+        return _rate(self._marks[0], self._marks[-1])
+
+    def before_the_evaluation(self, step: int) -> float:
+        """The speed of training, without the time that an evaluation took after it."""
+        if len(self._marks) < 2:
+            return self(step, time.perf_counter())
         return _rate(self._marks[0], self._marks[-1])
 
     def seconds_for(self, steps: int) -> float | None:
