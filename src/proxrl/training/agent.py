@@ -41,6 +41,9 @@ class Agent:
         self.device = next(network.parameters()).device
         self._generator = np.random.default_rng(config.seed)
 
+    def __repr__(self) -> str:
+        return f"<Agent {self.config.agent} on {self.config.env} at step {self.step:,}>"
+
     @classmethod
     def load(
         cls,
