@@ -17,6 +17,8 @@ CASES = [
     ("rainbow-full", "CartPole-v1", {}),  # categorical, dueling, noisy
     ("dqn", "MinAtar/Breakout-v1", {}),
     ("dqn", "FrozenLake-v1", {}),  # a discrete observation
+    ("dqn-pro", "ALE/Breakout-v5", {}),  # nature-same
+    ("dqn", "ALE/Breakout-v5", {"network.kind": "nature"}),
 ]
 
 
@@ -33,9 +35,11 @@ def observations(agent: Agent, count: int) -> list[Any]:
     if agent.environment.raw_shape is None or agent.environment.raw_shape == ():
         return list(range(count))
     generator = np.random.default_rng(0)
+    spec = agent.environment.observation
+    if spec.stack > 1:  # states of pixels
+        return list(generator.integers(0, 256, (count, *spec.state_shape)).astype(spec.dtype))
     shape = agent.environment.raw_shape
-    kind = agent.environment.observation.dtype
-    return [(generator.normal(size=shape) > 0).astype(kind) for _ in range(count)]
+    return [(generator.normal(size=shape) > 0).astype(spec.dtype) for _ in range(count)]
 
 
 @pytest.mark.parametrize(("agent", "env", "changes"), CASES)
