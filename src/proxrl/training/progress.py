@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from proxrl.errors import UserError
 from proxrl.training.amounts import duration
 from proxrl.training.callbacks import Callback
 
@@ -199,6 +200,8 @@ def chosen(display: Display | Literal["auto"] | None) -> Display:
     """The display to use; "auto": for a notebook, a terminal or a file, None: warnings only."""
     if display == "auto":
         return Notebook() if _in_notebook() else display_for_terminal()
+    if display is not None and not isinstance(display, Display):
+        raise UserError(f'invalid display {display!r:.60}: must be "auto", None or a Display')
     return display or Quiet()
 
 
