@@ -47,7 +47,7 @@ def test_text_is_wrapped_and_defaults_are_shown(monkeypatch: pytest.MonkeyPatch)
     assert "  --episodes INT   Episodes to play. (default: 30)\n" in text
     assert "\n                   the run's evaluation.epsilon.\n" in text
     assert "  --json           Print the result" in text  # a switch has no value and no default
-    assert "\n\n  proxrl eval runs/dqn-pro_CartPole-v1_seed0\n  proxrl eval runs/" in text
+    assert "\n\n  proxrl eval RUN\n  proxrl eval RUN --episodes 100" in text
 
 
 def test_help_is_also_a_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -149,7 +149,7 @@ def test_weights_that_are_not_finite_stop_the_run_and_never_reach_a_checkpoint(
 def test_a_folder_that_exists_offers_to_resume(tmp_path: Path) -> None:
     config = SCENARIOS["cartpole"].override({"steps": 300})
     train(config, tmp_path / "run")
-    with pytest.raises(UserError, match=r"if_exists=.resume. to continue it"):
+    with pytest.raises(UserError, match=r"if_exists=.resume. to load it"):
         train(config, tmp_path / "run")
 
 

@@ -1,15 +1,17 @@
 """The table of runs: one bad folder is a row, names are shown as they are."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from proxrl import presets
 from proxrl.config import to_json
 from proxrl.runs import listing
 from proxrl.runs.folder import RunFolder
-from proxrl.runs.listing import list_runs
+from proxrl.runs.listing import _table, list_runs
 
 
 def run(folder: Path) -> None:
@@ -70,3 +72,15 @@ def test_copies_made_by_other_programs_are_ignored(
     assert "corrupt" not in capsys.readouterr().out
     assert RunFolder(tmp_path / "a").newest_attempt() == 0
     assert RunFolder(tmp_path / "a").newest_step() is None
+
+
+def test_in_a_narrow_terminal_names_have_the_room() -> None:
+    row = ["dqn-pro_MinAtar-Breakout-v1_seed0", "50% of 1,000,000", "running", "3.5", "900", "now"]
+    screen = io.StringIO()
+    Console(file=screen, width=80).print(_table([row], narrow=True))
+    (line,) = [line for line in screen.getvalue().splitlines() if "seed0" in line]
+    assert line.split() == ["dqn-pro_MinAtar-Breakout-v1_seed0", "50%", "running", "3.5", "now"]
+    screen = io.StringIO()
+    Console(file=screen, width=200).print(_table([row], narrow=False))
+    assert "50% of 1,000,000" in screen.getvalue()
+    assert "steps/s" in screen.getvalue()

@@ -28,13 +28,13 @@ def study_of(root: Path, *envs: str) -> StudyResults:
 
 def test_environments_without_a_scale_share_a_report(tmp_path: Path) -> None:
     study = study_of(tmp_path, "CartPole-v1", "FrozenLake-v1")
-    assert (study.family, study.scale.kind, study.axis_name) == ("any", "raw", "agent steps")
+    assert (study.suite_name, study.scale.kind, study.axis_name) == ("any", "raw", "agent steps")
     assert study.games == ("CartPole-v1", "FrozenLake-v1")
     assert lead(study).startswith("2 environments")
 
 
 @pytest.mark.parametrize(
-    ("env", "family", "first", "axis"),
+    ("env", "suite", "first", "axis"),
     [
         ("ALE/Pong-v5", "atari", "Atari Pong ·", "emulator frames"),
         ("MinAtar/Asterix-v1", "minatar", "MinAtar Asterix ·", "agent steps"),
@@ -42,13 +42,13 @@ def test_environments_without_a_scale_share_a_report(tmp_path: Path) -> None:
     ],
 )
 def test_a_suites_own_words_and_axis(
-    env: str, family: str, first: str, axis: str, tmp_path: Path
+    env: str, suite: str, first: str, axis: str, tmp_path: Path
 ) -> None:
     study = study_of(tmp_path, env)
-    assert (study.family, study.axis_name) == (family, axis)
+    assert (study.suite_name, study.axis_name) == (suite, axis)
     assert lead(study).startswith(first)
 
 
 def test_suites_with_different_scales_do_not_share_a_report(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"family .minatar in .* unscaled in"):
+    with pytest.raises(UserError, match=r"suite .minatar in .* unscaled in"):
         study_of(tmp_path, "MinAtar/Asterix-v1", "CartPole-v1")

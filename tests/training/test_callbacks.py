@@ -1,5 +1,6 @@
 """Callbacks see what happens, may stop the run, and change no bit of it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,17 @@ def test_a_late_fault_removes_the_run_and_leaves_other_files_alone(tmp_path: Pat
         train(CONFIG, folder, if_exists="overwrite", callbacks=[Broken()])
     assert (folder / "thesis" / "chapter.txt").read_text() == "mine"
     assert not (folder / "config.json").exists()
+
+
+def test_wrong_arguments_are_named(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for call, message in (
+        (lambda: train("dqn", run), "invalid config 'dqn': must be a RunConfig"),
+        (lambda: train(CONFIG, run, callbacks=[print]), "must be a proxrl.Callback"),
+        (lambda: train(CONFIG, run, display="yes"), "invalid display 'yes': must be"),
+        (lambda: CONFIG.override({"batch_size": 1}), "did you mean replay.batch_size?"),
+        (lambda: CONFIG.override({"proximl.c": 1}), "did you mean proximal.c?"),
+    ):
+        with pytest.raises(UserError, match=re.escape(message)):
+            call()
+    assert not run.exists()

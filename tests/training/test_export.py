@@ -17,6 +17,8 @@ CASES = [
     ("rainbow-full", "CartPole-v1", {}),  # categorical, dueling, noisy
     ("dqn", "MinAtar/Breakout-v1", {}),
     ("dqn", "FrozenLake-v1", {}),  # a discrete observation
+    ("dqn", "ALE/Breakout-v5", {"network.kind": "nature"}),
+    ("dqn-pro", "ALE/Breakout-v5", {}),  # nature-same
 ]
 
 
@@ -33,13 +35,26 @@ def observations(agent: Agent, count: int) -> list[Any]:
     if agent.environment.raw_shape is None or agent.environment.raw_shape == ():
         return list(range(count))
     generator = np.random.default_rng(0)
+    spec = agent.environment.observation
+    if spec.stack > 1:  # states of pixels
+        return list(generator.integers(0, 256, (count, *spec.state_shape)).astype(spec.dtype))
     shape = agent.environment.raw_shape
-    kind = agent.environment.observation.dtype
-    return [(generator.normal(size=shape) > 0).astype(kind) for _ in range(count)]
+    return [(generator.normal(size=shape) > 0).astype(spec.dtype) for _ in range(count)]
 
 
-@pytest.mark.parametrize(("agent", "env", "changes"), CASES)
-@pytest.mark.parametrize("suffix", [".onnx", ".pt2", ".pt"])
+@pytest.mark.parametrize(
+    ("suffix", "agent", "env", "changes"),
+    [
+        pytest.param(
+            suffix,
+            *case,
+            # .onnx takes seconds: in the fast suite only one case for each kind of layer
+            marks=pytest.mark.slow if suffix == ".onnx" and case in (CASES[0], *CASES[3:5]) else (),
+        )
+        for suffix in (".onnx", ".pt2", ".pt")
+        for case in CASES
+    ],
+)
 def test_an_exported_network_has_the_same_values(
     suffix: str, agent: str, env: str, changes: dict[str, Any], tmp_path: Path
 ) -> None:

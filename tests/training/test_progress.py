@@ -108,6 +108,31 @@ def test_the_bar_fits_with_all_of_its_text(
     assert len(re.findall("[━╸╺]", shown[0])) >= 8
 
 
+def test_the_speed_of_a_line_is_that_of_training_not_of_the_evaluation_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = iter([0.0, 2.0, 100.0])
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: next(clock))
+    screen = io.StringIO()
+    live = Live(Console(file=screen, width=80))
+    for step in (0, 1_000):
+        live.on_step(a_run(step, None, None))
+    live.on_evaluation(a_run(1_000, 9.0, None))  # 98 seconds later
+    assert "return 9.0  500 steps/s" in screen.getvalue()
+
+
+def test_the_bar_uses_the_room_that_its_text_leaves() -> None:
+    for width, least in ((80, 20), (120, 40)):
+        screen = io.StringIO()
+        console = Console(file=screen, force_terminal=True, width=width, legacy_windows=False)
+        live = Live(console)
+        live.on_step(a_run(1_000, 9.0, None))
+        console.print(live._bar.get_renderable())
+        (shown,) = Text.from_ansi(screen.getvalue()).plain.splitlines()
+        assert len(re.findall("[━╸╺]", shown)) >= least
+        assert len(shown) <= width
+
+
 def test_the_time_left_of_a_resumed_run_counts_its_own_steps_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -48,8 +48,8 @@ Continue a run from its newest checkpoint, bit-identical to one that was never
 stopped, or extend a finished one. Only total steps, evaluation and logging
 settings may change.
 
-  proxrl resume runs/dqn-pro_CartPole-v1_seed0
-  proxrl resume runs/dqn-pro_CartPole-v1_seed0 --steps 100_000
+  proxrl resume RUN
+  proxrl resume RUN --steps 100_000
 
 `proxrl runs` lists the runs; `proxrl resume RUN --help` lists the settings."""
 

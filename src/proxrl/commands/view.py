@@ -16,8 +16,8 @@ MOST_EPISODES = 1_000_000
 class EvalOptions:
     """Evaluate a run's newest checkpoint: undiscounted, unclipped returns with their protocol.
 
-    proxrl eval runs/dqn-pro_CartPole-v1_seed0
-    proxrl eval runs/dqn-pro_CartPole-v1_seed0 --episodes 100 --seed 1 --json
+    proxrl eval RUN
+    proxrl eval RUN --episodes 100 --seed 1 --json
     """
 
     run: tyro.conf.Positional[Path]
@@ -64,8 +64,8 @@ def evaluate(arguments: list[str]) -> Callable[[], None]:
 class PlayOptions:
     """Record a video of an episode of a run's newest checkpoint.
 
-    proxrl play runs/dqn-pro_CartPole-v1_seed0
-    proxrl play runs/dqn-pro_CartPole-v1_seed0 --out episode.gif
+    proxrl play RUN
+    proxrl play RUN --out episode.gif
     """
 
     run: tyro.conf.Positional[Path]

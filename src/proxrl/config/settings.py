@@ -15,7 +15,7 @@ from proxrl.config.rules import (
     MetricOptions,
     ScheduledOptions,
 )
-from proxrl.errors import UserError
+from proxrl.errors import UserError, did_you_mean
 
 try:  # the drop-in needs these settings without the command line
     from tyro.conf import Suppress
@@ -292,9 +292,17 @@ class RunConfig:
         return config
 
 
+def _meant(path: str) -> str:
+    from proxrl.config.plain import flatten  # which imports this module
+
+    known = list(flatten(RunConfig(agent="", env="")))
+    same = [one for one in known if one.rsplit(".", 1)[-1] == path]
+    return f"; did you mean {' or '.join(same)}?" if same else did_you_mean(path, known)
+
+
 def _replace(node: Any, path: list[str], value: Any, whole: str) -> Any:
     name, *rest = path
     if not dataclasses.is_dataclass(node) or name not in {f.name for f in dataclasses.fields(node)}:
-        raise UserError(f"unknown setting {whole}")
+        raise UserError(f"unknown setting {whole}{_meant(whole)}")
     inner = _replace(getattr(node, name), rest, value, whole) if rest else value
     return dataclasses.replace(node, **{name: inner})  # type: ignore[type-var]

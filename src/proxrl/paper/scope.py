@@ -29,7 +29,7 @@ def paper_agent(agent: str) -> str:
 
 def atari_blocks(study: StudyResults, agents: Iterable[str]) -> list[Block]:
     """The series of the paper's agents, in either reading."""
-    if study.family != "atari":
+    if study.suite_name != "atari":
         return []
     return [block for block in study.blocks if paper_agent(block.series.agent) in agents]
 
@@ -69,9 +69,9 @@ def lacks(
     settings, except those that the claim varies."""
     missing = [other for block in blocks if (other := other_settings(study, block, varied))]
     if isinstance(needed, int):
-        if len(games) < needed or study.family != "atari":
+        if len(games) < needed or study.suite_name != "atari":
             missing.append(f"at least {needed} Atari games")
-    elif study.family != "atari" or games != set(needed):
+    elif study.suite_name != "atari" or games != set(needed):
         named = ", ".join(needed) if len(needed) < MANY_GAMES else f"the paper's {len(needed)}"
         missing.append(f"{named} and no other game")
     if frames and study.budget_steps * study.frame_skip != PAPER_FRAMES:
@@ -104,6 +104,6 @@ def within(missing: str, answer: Answer, study: StudyResults) -> Answer:
 
 
 def scope(study: StudyResults) -> str:
-    of = {"atari": "Atari", "minatar": "MinAtar"}.get(study.family, "other")
+    of = {"atari": "Atari", "minatar": "MinAtar"}.get(study.suite_name, "other")
     steps = f"{study.budget_steps:,} steps"
     return f"{len(study.games)} {of} game{'s' * (len(study.games) != 1)}, {steps}"

@@ -43,7 +43,7 @@ def _values(study: StudyResults, blocks: list[Block], name: str) -> list[Any]:
 
 
 def the_games(findings: Findings) -> Answer:
-    if findings.study.family != "atari":
+    if findings.study.suite_name != "atari":
         return "not testable", "no Atari runs"
     missing = sorted(set(scores.paper_games()) - set(findings.study.games))
     extra = sorted(set(findings.study.games) - set(scores.paper_games()))
@@ -62,7 +62,7 @@ def the_seeds(findings: Findings) -> Answer:
 
 
 def sticky_actions(findings: Findings) -> Answer:
-    if findings.study.family != "atari":
+    if findings.study.suite_name != "atari":
         return "not testable", "no Atari runs"
     sticky = findings.study.protocol["protocol.sticky_actions"]
     return ("seen" if sticky > 0 else "not testable"), f"protocol.sticky_actions = {sticky}"

@@ -44,7 +44,7 @@ def claim_rows() -> list[dict[str, str]]:
 
 def check_runs(findings: Findings) -> list[Claim]:
     """All 66 claims, in the paper's order; empty for other suites and logs of other libraries."""
-    if findings.study.family != "atari" or findings.study.from_other_libraries:
+    if findings.study.suite_name != "atari" or findings.study.from_other_libraries:
         return []
     return [
         Claim(row["id"], row["figure"], row["claim"], row["number"], *CHECKS[row["id"]](findings))

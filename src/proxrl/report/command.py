@@ -21,8 +21,8 @@ class ReportOptions:
     scores.csv. Reads files only. Runs with different protocols are in separate sections.
 
       proxrl report runs
-      proxrl report runs --env 'MinAtar/*' --agent dqn dqn-pro
-      proxrl report my_logs --layout '{agent}/{env}/{seed}'
+      proxrl report runs --env MinAtar/Breakout-v1 --agent dqn dqn-pro
+      proxrl report runs --baselines dopamine
     """
 
     folders: tyro.conf.Positional[tuple[Path, ...]] = (Path("runs"),)

@@ -179,11 +179,11 @@ def _pairs(study: StudyResults) -> tuple[list[tuple[Block, Block]], list[tuple[B
     ]
     pairs = list(main)
     for pro, base in main:
-        family = {pro.series.agent, base.series.agent}
+        pair = {pro.series.agent, base.series.agent}
         pairs += [
             (pro, block)
             for block in study.blocks
-            if block.series.agent in family and block not in (pro, base)
+            if block.series.agent in pair and block not in (pro, base)
         ]
     if not pairs:
         mains = [block for block in study.blocks if block.series.main] or list(study.blocks)

@@ -334,7 +334,7 @@ def _as_run(log: Log, budget: int, settings: Mapping[str, Any]) -> Run:
     known = {
         "log": SOURCES[log.returns_are],
         "returns": log.returns_are,
-        "family": place_of(log.env),
+        "suite": place_of(log.env),
         "steps": budget,
         **settings,
     }

@@ -104,10 +104,10 @@ def asked_of(config: RunConfig) -> list[tuple[str, Any]]:
         for name, value in flatten(config).items()
         if name.startswith(PREFIXES) and name not in NO_SCORE
     ]
-    return [("family", _family(config.env)), ("steps", config.steps), *asked]
+    return [("suite", _suite_name(config.env)), ("steps", config.steps), *asked]
 
 
-def _family(env: str) -> str:
+def _suite_name(env: str) -> str:
     """The suite if it determines the scale or the axis; all others can be in one report."""
     suite = suite_of(env)
     return suite.name if suite.scale != "raw" or suite.axis != "steps" else "unscaled"

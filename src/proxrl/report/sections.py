@@ -86,7 +86,7 @@ def budgets(sections: Sequence[Section]) -> str:
 
 def differences(sections: Sequence[Section]) -> dict[str, list[Any]]:
     """Settings in which sections differ: name -> each section's value, None if unknown."""
-    names = dict.fromkeys(name for one in sections for name in one.protocol if name != "family")
+    names = dict.fromkeys(name for one in sections for name in one.protocol if name != "suite")
     values = {name: [one.protocol.get(name) for one in sections] for name in names}
     return {name: found for name, found in values.items() if len(set(map(str, found))) > 1}
 

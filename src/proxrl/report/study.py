@@ -56,7 +56,7 @@ class StudyResults:
 
     name: str  # of the folder
     about: About
-    family: str  # name of the suite
+    suite_name: str
     protocol: dict[str, Any]
     budget_steps: int
     games: tuple[str, ...]
@@ -92,7 +92,7 @@ class StudyResults:
 
     @property
     def suite(self) -> Suite:
-        return suite_named(self.family)
+        return suite_named(self.suite_name)
 
     @property
     def in_frames(self) -> bool:

@@ -144,11 +144,18 @@ class RunFolder:
         try:
             return from_json(json.loads(read_text(self.path / CONFIG)))
         except (FileNotFoundError, NotADirectoryError):
-            raise UserError(f"{self.path} is not a run folder: it has no {CONFIG}") from None
+            raise UserError(f"{self.path} is not a run folder: {self._what_it_has()}") from None
         except OSError as error:
             raise UserError(f"{self.path}/{CONFIG} cannot be read: {error.strerror}") from None
         except (ValueError, TypeError, RecursionError) as error:  # not text, not JSON, not settings
             raise UserError(f"{self.path}/{CONFIG} cannot be read: {error}") from None
+
+    def _what_it_has(self) -> str:
+        """Of a folder without a config: runs below it, as those of several seeds, or nothing."""
+        for pattern in (f"*/{CONFIG}", f"*/*/{CONFIG}", f"*/*/*/{CONFIG}"):
+            for found in sorted(self.path.glob(pattern))[:1]:
+                return f"it contains runs, the first is {found.parent} (see proxrl runs)"
+        return f"it has no {CONFIG}"
 
     def speeds(self) -> list[dict[str, Any]]:
         """The lines of speed.jsonl."""

@@ -12,6 +12,7 @@ from proxrl.runs.folder import RunFolder
 from proxrl.runs.record import read_run, run_folders
 
 WIDE = 200  # columns
+NARROW = 100  # columns: below, the names of runs need the room of what matters less
 UNKNOWN = "–"
 
 
@@ -24,16 +25,24 @@ def list_runs(folder: Path) -> None:
         raise UserError(
             f"{folder} contains no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
         )
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("run", overflow="fold")
-    for title in ("progress", "status", "return", "steps/s", "seen"):
-        table.add_column(title, no_wrap=title != "status", justify="left")
-    for row in rows:
-        table.add_row(*(printable(cell) for cell in row))
     console = Console(markup=False)
     if not console.is_terminal:  # to a file or a pipe: one line per run, however long
         console = Console(width=WIDE, markup=False)
-    console.print(table)
+    console.print(_table(rows, console.width < NARROW))
+
+
+def _table(rows: list[list[str]], narrow: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("run", overflow="fold")
+    titles = ["progress", "status", "return", "steps/s", "seen"]
+    if narrow:  # without the number of steps and the speed
+        titles.remove("steps/s")
+        rows = [[run, share.split(" of ")[0], *rest[:2], rest[3]] for run, share, *rest in rows]
+    for title in titles:
+        table.add_column(title, no_wrap=title != "status", justify="left")
+    for row in rows:
+        table.add_row(*(printable(cell) for cell in row))
+    return table
 
 
 def _row_or_error(path: Path, root: Path) -> list[str]:

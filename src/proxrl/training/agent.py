@@ -41,6 +41,9 @@ class Agent:
         self.device = next(network.parameters()).device
         self._generator = np.random.default_rng(config.seed)
 
+    def __repr__(self) -> str:
+        return f"<Agent {self.config.agent} on {self.config.env} at step {self.step:,}>"
+
     @classmethod
     def load(
         cls,
@@ -136,6 +139,10 @@ class Agent:
         By default with the random draws of the run's own evaluation at this step, which it
         repeats; with a `seed`, with draws of its own: an independent score.
         """
+        if episodes is not None and episodes < 1:
+            raise UserError(f"invalid episodes {episodes}: must be at least 1")
+        if epsilon is not None and not 0 <= epsilon <= 1:
+            raise UserError(f"invalid epsilon {epsilon}: must be in [0, 1]")
         config = self.config
         if seed is not None:
             config = replace(config, seed=independent_seed(config.seed, seed))

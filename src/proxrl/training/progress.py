@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from proxrl.errors import UserError
 from proxrl.training.amounts import duration
 from proxrl.training.callbacks import Callback
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 0.2
 ALIVE_SECONDS = 60.0  # between two lines about an evaluation, without a terminal
 WIDE = 100  # columns: room for the elapsed time
-TEXT = 72  # columns: the longest text beside the bar
+TEXT = 50  # columns for the text beside the bar; a longer one makes the bar shorter
 BAR = (8, 40)  # columns: least and most
 NOTEBOOK_BAR = 24  # columns
 
@@ -73,7 +74,7 @@ class _Watched(Display):
 
     def on_evaluation(self, run: "Trainer") -> None:
         self._evaluation_steps = 0
-        self.show(run, self._speed(run.step, time.perf_counter()))
+        self.show(run, self._speed.before_the_evaluation(run.step))
 
     def facts(self, run: "Trainer", rate: float) -> str:
         """25,000/60,000  1,234/s  return 98.7 (training)  3 min left"""
@@ -105,9 +106,11 @@ class Live(_Watched):
         super().__init__()
         self._console = console or Console(stderr=True, soft_wrap=True, markup=False)
         wide = self._console.width >= WIDE
-        least, most = BAR
+        self._room = self._console.width - 2 - 9 * wide  # columns of bar and text
+        self._text = TEXT
+        self._column = BarColumn(bar_width=self._bar_width(""))
         self._bar = Progress(
-            BarColumn(bar_width=max(least, min(most, self._console.width - TEXT - 8 * wide))),
+            self._column,
             TextColumn("{task.fields[facts]}"),
             *([TimeElapsedColumn()] if wide else []),
             console=self._console,
@@ -136,12 +139,9 @@ class Live(_Watched):
 
     def show(self, run: "Trainer", rate: float) -> None:
         if self._task is not None:
-            self._bar.update(
-                self._task,
-                completed=run.step,
-                total=run.config.steps,
-                facts=self.facts(run, rate),
-            )
+            facts = self.facts(run, rate)
+            self._column.bar_width = self._bar_width(facts)
+            self._bar.update(self._task, completed=run.step, total=run.config.steps, facts=facts)
         elif run.last_evaluation is not None:
             share = run.step / run.config.steps
             returns = f"return {run.last_evaluation.mean:.1f}"
@@ -152,6 +152,12 @@ class Live(_Watched):
             self._bar.update(self._task, facts=line)
         else:
             self.say(line)
+
+    def _bar_width(self, facts: str) -> int:
+        """What the longest text so far leaves, so that the bar does not change with every text."""
+        self._text = max(self._text, len(facts))
+        least, most = BAR
+        return max(least, min(most, self._room - self._text))
 
 
 class Notebook(_Watched):
@@ -201,6 +207,12 @@ class _Speed:
         self._first = self._first or (now, step)
         return _rate(self._marks[0], self._marks[-1])
 
+    def before_the_evaluation(self, step: int) -> float:
+        """The speed of training, without the time that an evaluation took after it."""
+        if len(self._marks) < 2:
+            return self(step, time.perf_counter())
+        return _rate(self._marks[0], self._marks[-1])
+
     def seconds_for(self, steps: int) -> float | None:
         """The time that so many steps take, evaluations included; None if it is unknown."""
         rate = _rate(self._first, self._marks[-1]) if self._first else 0.0
@@ -220,6 +232,8 @@ def chosen(display: Display | Literal["auto"] | None) -> Display:
     """The display to use; "auto": for a notebook, a terminal or a file, None: warnings only."""
     if display == "auto":
         return Notebook() if _in_notebook() else display_for_terminal()
+    if display is not None and not isinstance(display, Display):
+        raise UserError(f'invalid display {display!r:.60}: must be "auto", None or a Display')
     return display or Quiet()
 
 

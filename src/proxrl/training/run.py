@@ -88,6 +88,7 @@ def train(
     run: raise an error, continue it (only total steps, evaluation and logging may differ), or
     delete it and start again.
     """
+    _require_arguments(config, callbacks)
     config = validated(resolved(config))
     if if_exists not in ("error", "resume", "overwrite"):
         raise UserError(f"invalid if_exists {if_exists!r}: choose error, resume or overwrite")
@@ -137,6 +138,7 @@ def resume(
     `trust`: import the modules that its config names, if any, as in `Agent.load`.
     `display` and `callbacks`: as for `train`.
     """
+    _require_arguments(changed, callbacks)
     place = RunFolder(folder)
     before = place.config()
     require_trust(before, place.path, trust)
@@ -157,6 +159,18 @@ def resume(
         if config != before:
             place.write_config(config)
         return _train(config, setup, place, display, callbacks, state)
+
+
+def _require_arguments(config: Any, callbacks: Sequence[Callback]) -> None:
+    """Raise a `UserError` for what Python does not check."""
+    if not isinstance(config, RunConfig | dict | None):
+        raise UserError(
+            f"invalid config {config!r:.60}: must be a RunConfig, e.g. "
+            'presets.make("dqn-pro", "CartPole-v1")'
+        )
+    for one in callbacks:
+        if not isinstance(one, Callback):
+            raise UserError(f"invalid callback {one!r:.60}: must be a proxrl.Callback")
 
 
 def is_finished(place: RunFolder, config: RunConfig, display: Display) -> bool:
