@@ -137,9 +137,21 @@ def test_figures_take_the_colours_of_the_scheme(opened: Opened) -> None:
     assert all(value > 160 for value in (ground if light else text))
 
 
-def test_no_text_of_a_figure_lies_over_another(opened: Opened) -> None:
-    """Titles, ticks and legends: no two boxes of one SVG overlap by more than their padding."""
+def test_no_text_of_a_figure_lies_over_another_or_is_cut(opened: Opened) -> None:
+    """Titles, ticks and legends: no two boxes of one SVG overlap by more than their padding, and
+    all are inside it."""
     assert clashes(opened) == []
+    cut = opened.page.evaluate(
+        """() => [...document.querySelectorAll(".plot svg")].flatMap((svg) => {
+        const outer = svg.getBoundingClientRect();
+        return [...svg.querySelectorAll("text")].filter((one) => {
+            const box = one.getBoundingClientRect();
+            return box.left < outer.left - 1 || box.right > outer.right + 1 ||
+                box.top < outer.top - 2 || box.bottom > outer.bottom + 2;
+        }).map((one) => one.textContent);
+        })"""
+    )
+    assert cut == []
 
 
 def clashes(opened: Opened) -> list[str]:

@@ -103,11 +103,16 @@ class Findings:
 
     @property
     def metric_names(self) -> list[str]:
-        """The aggregates to show: with a single game, median and mean say the same."""
-        there = self.aggregates[0].metrics if self.aggregates else {}
+        """The aggregates to show: of those that are equal (with two games the median and the mean,
+        with one run of each all of them) only the first; with one game IQM and mean."""
         games = max((one.games for one in self.aggregates), default=0)
-        wanted = METRICS if games > 1 else ("IQM", "mean")
-        return [name for name in wanted if name in there]
+        shown: dict[str, list[str]] = {}
+        for name in METRICS if games > 1 else ("IQM", "mean"):
+            if all(name in one.metrics for one in self.aggregates):
+                values = [f"{one.metrics[name].value:.9g}" for one in self.aggregates]
+                if values not in shown.values():
+                    shown[name] = values
+        return list(shown)
 
     @property
     def pulls(self) -> tuple[Comparison, ...]:

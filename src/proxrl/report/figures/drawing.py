@@ -241,7 +241,7 @@ def _gains(plot: Plot) -> "Figure":
     for name, colour in zip(plot.options["names"], (final.colour, worse), strict=True):
         ax.barh(0, 0, color=colour, label=f"{name} ahead")
     dots: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "", "color": INK}
-    ax.plot(area.y, rows, markerfacecolor=PAPER, label="by area under the curve", **dots)
+    ax.plot(area.y, rows, markerfacecolor=PAPER, label="area under the curve", **dots)
     ax.axvline(0, color=INK, linewidth=0.8)
     ax.set_xscale("asinh", linear_width=GAIN_WIDTH)
     values = np.concatenate([final.y, area.y])
@@ -336,11 +336,16 @@ def _legend(figure: "Figure") -> None:
     if handles:
         width, count = figure.get_figwidth(), len(handles)
         size = 9 if count <= 5 else 8
-        widths = [0.5 + 0.0073 * size * len(name) for name in handles]  # in inches, about
-        columns = count if sum(widths) <= width else max(1, int(width / max(widths)))
+        widths = [0.62 + 0.0077 * size * len(name) for name in handles]  # in inches, generous
+        columns = next(n for n in range(count, 0, -1) if n == 1 or _fits(widths, n, width))
         figure.set_figheight(figure.get_figheight() + 0.1 + 0.18 * math.ceil(count / columns))
         where: Any = {"loc": "outside upper center", "ncols": columns, "fontsize": size}
         figure.legend(handles.values(), handles.keys(), **where)
+
+
+def _fits(widths: list[float], columns: int, width: float) -> bool:
+    """Whether a legend with so many columns, filled one after the other, is narrow enough."""
+    return float(sum(max(part) for part in np.array_split(widths, columns))) <= width
 
 
 def _percent(value: float, sign: str = "") -> str:

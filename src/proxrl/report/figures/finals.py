@@ -39,7 +39,8 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
         f"Final {study.scale.unit}"
         + (f" over {over} games" if games != {1} else "")
         + (", with 95% intervals over runs" if intervals else "")
-        + ". IQM: mean of the middle half of all runs."
+        + "."
+        + (" IQM: mean of the middle half of all runs." if "IQM" in names else "")
     )
     if "optimality gap" in names:
         caption += " Optimality gap: mean shortfall from 1, lower is better."
