@@ -68,7 +68,7 @@ def _making(env: str) -> Iterator[None]:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(f"cannot make {env}: {first}") from None
     except (Exception, SystemExit) as error:
-        raise UserError(f"cannot make {env}: {checks.raised('its constructor', error)}") from error
+        raise UserError(f"cannot make {env}: {what_raised('its constructor', error)}") from error
 
 
 def observation_of(env: str) -> ObservationSpec:
