@@ -286,7 +286,7 @@ ZOO: dict[str, Animal] = {
     "spaceless": Animal(Spaceless, "refused", "action_space"),
     "not-a-space": Animal(_with(observation_space=NOT_A_SPACE), "refused", "observation space 5"),
     "raises-at-birth": Animal(
-        Unborn, "refused", "its constructor() raised ZeroDivisionError: no such (zoo.py, line"
+        Unborn, "refused", "its constructor raised ZeroDivisionError: no such (zoo.py, line"
     ),
     "raises-late": Animal(
         _late(lambda answer: _raise(KeyError("lost"))), "late", "step() raised KeyError: 'lost'"
@@ -294,7 +294,7 @@ ZOO: dict[str, Animal] = {
     "raises-at-reset": Animal(
         FallsAtReset, "late", "reset() raised OSError: the level file is gone (zoo.py, line"
     ),
-    "exits-at-birth": Animal(LeavesAtBirth, "refused", "its constructor() called sys.exit(0)"),
+    "exits-at-birth": Animal(LeavesAtBirth, "refused", "its constructor called sys.exit(0)"),
     "exits-late": Animal(
         _late(lambda answer: sys.exit(0)), "late", "step() called sys.exit(0) (zoo.py, line"
     ),

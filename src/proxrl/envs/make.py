@@ -72,7 +72,7 @@ def _making(env: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         if isinstance(error, TypeError) and "unexpected keyword argument" in str(error):
             raise UserError(f"cannot make {env}: {GYMNASIUM.sub('', str(error))}") from error
-        raise UserError(f"cannot make {env}: {checks.raised('its constructor', error)}") from error
+        raise UserError(f"cannot make {env}: {what_raised('its constructor', error)}") from error
 
 
 def observation_of(env: str) -> ObservationSpec:

@@ -308,7 +308,7 @@ class RunFolder:
         if damaged:
             raise UserError(
                 f"no checkpoint of {self.path} is intact: {next(iter(damaged.values()))}; "
-                "nothing was changed (restore a copy, or delete the folder to train it again)"
+                "nothing was changed"
             )
         return None
 

@@ -257,7 +257,8 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}: "
-            "fix what their logs say, then the same command retries them"
+            "fix the cause (restore damaged files, or delete the run's folder), then the same "
+            "command retries them"
         )
 
 
