@@ -3,6 +3,6 @@
 import subprocess
 import sys
 
-for name in ("storage", "overhead", "rainbow", "parallel", "throughput"):
+for name in ("storage", "integrity", "overhead", "rainbow", "parallel", "throughput"):
     print(f"\n== benchmarks.{name}", flush=True)
     subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=True)

@@ -5,7 +5,8 @@
 
 Both get the same environment protocol, network, batch, update period, replay size and torch.
 Stable-Baselines3 gets its memory-optimised replay and the faster of the documented Atari wrappers
-(Gymnasium's, which reads grayscale screens from the emulator). Exploration is at its final value
+(Gymnasium's, which reads grayscale screens from the emulator). It always computes the norm of the
+gradient, in order to clip it at 10; proxrl's presets do not clip. Exploration is at its final value
 for both, so that both ask their network at every step.
 """
 
@@ -95,8 +96,8 @@ def time_sb3(suite: str, threads: int) -> Callable[[], float]:
         gradient_steps=1,
         target_update_interval=config.target.period,
         exploration_fraction=1e-9,
-        exploration_initial_eps=0.01,
-        exploration_final_eps=0.01,
+        exploration_initial_eps=config.exploration.final_epsilon,
+        exploration_final_eps=config.exploration.final_epsilon,
         optimize_memory_usage=True,
         replay_buffer_kwargs={"handle_timeout_termination": False},
         policy_kwargs=_sb3_policy(suite, config.learner.adam_epsilon),

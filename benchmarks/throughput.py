@@ -5,8 +5,8 @@
 
 Each measurement is a process of its own; the two libraries alternate. Each library runs with the
 number of threads, 1 or 2, that suits it best: a round before the first decides. The share of the
-limit is that of proxrl with the threads that the presets have. With `--network` only the share of
-the limit is measured, on that network: Stable-Baselines3 has no SAME padding.
+limit is that of proxrl with these threads. With `--network` only the share of the limit is
+measured, on that network and with all cores: Stable-Baselines3 has no SAME padding.
 """
 
 import json

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proxrl import cli
+from proxrl import cli, presets
 from proxrl.runs.folder import RunFolder
 from tests import forking
 
@@ -23,8 +23,24 @@ MISTAKES = [
     (["train", "dqn", "--env", ":X-v0"], "'' is not a Python module"),
     (["train", "dqn", "--env", ".lab:X-v0"], "'.lab' is not a Python module"),
     ([*CARTPOLE, "--network.kind", ".lab:f"], "cannot import network .lab:f"),
-    ([*CARTPOLE, "--steps", "9" * 400], "must be at most 2^62"),
-    ([*CARTPOLE, "--seed", "9" * 400], "2^63"),
+    *(
+        ([*CARTPOLE, *words, "9" * 400], f"invalid {words[0]} 99999999999999999999...: too large")
+        for words in (
+            ["--steps"],
+            ["--seed"],
+            ["--proximal.c"],
+            ["--learner.discount"],
+            ["--network.hidden", "64"],
+            ["--seeds", "1"],
+        )
+    ),
+    ([*CARTPOLE, "--proximal.c=1e999"], "invalid --proximal.c 1e999...: too large"),
+    ([*CARTPOLE, "--steps", "0"], "invalid --steps 0: must be at least 1"),
+    ([*CARTPOLE, "--network.hidden", "2000000"], "must be in [1, 1,048,576] each"),
+    (["tune", "dqn-pro", "--env", "CartPole-v1", "--steps", "0"], "invalid --steps 0"),
+    (["eval", "nothing-here", "--episodes", "9999999"], "must be in [1, 1,000,000]"),
+    (["train", "dqn", "--env", "Nope-v1"], "Nope-v1; see `gymnasium.pprint_registry()`"),
+    (["train", "dqn", "--env", "x" * 400], "unknown environment " + "x" * 40 + "..."),
     ([*CARTPOLE, "--protocol.stack", "129"], "at most 128"),
     ([*CARTPOLE, "--folder", "x" * 300], "File name too long"),
     ([*CARTPOLE, "--folder", "a\0b"], "null character"),
@@ -105,7 +121,7 @@ MISTAKES = [
     (["resume", "nothing-here"], "not a run folder"),
     (["eval", "nothing-here"], "not a run folder"),
     (["play", "nothing-here"], "not a run folder"),
-    (["eval", "nothing-here", "--episodes", "0"], "at least 1"),
+    (["eval", "nothing-here", "--episodes", "0"], "must be in [1, "),
     (["runs", "nothing-here"], "not a folder"),
 ]
 
@@ -126,7 +142,53 @@ def test_a_mistake_is_one_line_exit_2_and_nothing_written(
     assert error.startswith("proxrl: ")
     assert message in error
     assert "\n" not in error
+    assert len(error) < 400
     assert list(tmp_path.iterdir()) == []
+
+
+MODULES = {
+    "def f():\n    return {}['k']\nf()\n": "it raised KeyError: 'k' (raising.py, line 2)",
+    "def broken(:\n": "it raised SyntaxError: invalid syntax (raising.py, line 1)",
+    "import sys\nsys.exit(0)\n": "it called sys.exit(0) (raising.py, line 2)",
+}
+
+
+@pytest.mark.parametrize("text", MODULES)
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (["--env", "raising:X-v0"], "raising, which registers raising:X-v0"),
+        (["--env", "CartPole-v1", "--network.kind", "raising:f"], "network raising:f"),
+        (["--env", "CartPole-v1", "--proximal.rule", "raising:F"], "proximal.rule raising:F"),
+    ],
+)
+def test_a_module_that_raises_when_it_is_imported_is_one_line(
+    options: list[str],
+    what: str,
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("raising.py").write_text(text)
+    with pytest.raises(SystemExit) as left:
+        cli.main(["train", "dqn", *options])
+    assert left.value.code == 2
+    assert capsys.readouterr().err == f"proxrl: cannot import {what}: {MODULES[text]}\n"
+
+
+def test_the_demo_on_another_game_needs_another_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path / "demo" / "dqn" / "Breakout" / "seed0")
+    folder.path.mkdir(parents=True)
+    folder.write_config(presets.make("dqn", "MinAtar/Breakout-v1"))
+    for other in (["--game", "MinAtar/Asterix-v1"], ["--seed", "1"]):
+        with pytest.raises(SystemExit) as left:
+            cli.main(["demo", "--folder", str(tmp_path / "demo"), *other])
+        assert left.value.code == 2
+        assert "has the demo on MinAtar/Breakout-v1 with seed 0" in capsys.readouterr().err
 
 
 def test_a_missing_extra_names_the_install_command(

@@ -12,12 +12,14 @@ import pytest
 from proxrl import cli, presets
 from proxrl.envs import make
 from proxrl.errors import UserError
+from proxrl.extras import MODULES
 from proxrl.plugins import current_folder, imported, named_code
 from proxrl.runs.folder import RunFolder
 from proxrl.training.agent import Agent
 from proxrl.training.run import resume, train
 from tests.conftest import Once
 from tests.end_to_end.victim import SMALL
+from tests.report.synthetic import preset, write_run
 
 LAB = """
 from pathlib import Path
@@ -165,16 +167,34 @@ def test_only_an_environment_may_be_one_that_this_process_has_been_given() -> No
 # --------------------------------------------------------------------------- the current folder
 
 
-@pytest.mark.parametrize("start", [["-m", "proxrl"], ["-c", "from proxrl.cli import main; main()"]])
-def test_modules_beside_you_are_not_executed(start: list[str], tmp_path: Path) -> None:
-    """As the installed command starts, and as `python -m proxrl`."""
-    for module in ("torch", "numpy", "msgspec", "rich"):
-        (tmp_path / f"{module}.py").write_text('open("executed", "w")')
+@pytest.mark.parametrize(
+    ("start", "words"),
+    [
+        (["-m", "proxrl"], ["report", ".", "--resamples", "10"]),
+        (["-c", "from proxrl.cli import main; main()"], ["runs", "."]),
+    ],
+)
+def test_modules_beside_you_are_not_executed(
+    start: list[str], words: list[str], tmp_path: Path
+) -> None:
+    """As the installed command starts, and as `python -m proxrl`: none of the dependencies, and no
+    module of the standard library that a report imports after the first."""
+    config = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 1000}, steps=2000)
+    write_run(tmp_path / "run", config, lambda step: [1.0])
+    optional = {name for names in MODULES.values() for name in names}
+    standard = {"csv", "fnmatch", "html", "json", "statistics", "tempfile", "random", "secrets"}
+    for module in {"torch", "numpy", "minatar", "optuna", "ray", *optional, *standard}:
+        (tmp_path / f"{module}.py").write_text(f"open('executed-{module}', 'w')\nraise SystemExit")
     safe = ["-P"] if start[0] == "-c" else []  # a script's path has its own folder instead
-    subprocess.run(
-        [sys.executable, *safe, *start, "runs", "."], cwd=tmp_path, capture_output=True, check=False
+    done = subprocess.run(
+        [sys.executable, *safe, *start, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert not (tmp_path / "executed").exists()
+    assert [path.name for path in tmp_path.glob("executed-*")] == []
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_current_folder_is_searched_last_and_only_during_the_import(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.synthetic import preset, write_run
+from tests.report.synthetic import preset, write_checkpoint, write_run
 from tests.studies.small import TEXT
 
 # Runs the command line in this process, then fails if torch was imported.
@@ -72,6 +72,15 @@ def test_refusals(arguments: list[str], message: str, tmp_path: Path) -> None:
     assert refused.returncode == 2, refused.stderr
     assert message in refused.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_resume_of_a_finished_run(tmp_path: Path) -> None:
+    config = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 1000}, steps=2000)
+    run = write_run(tmp_path / "run", config, lambda step: [1.0])
+    write_checkpoint(run, config, 2000)
+    resumed = proxrl("resume", "run", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "run is finished: extend it with --steps" in resumed.stderr
 
 
 def test_a_studys_driver_from_the_dry_run_to_the_report(tmp_path: Path) -> None:

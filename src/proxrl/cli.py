@@ -5,6 +5,8 @@ be checked without running it: `parse(["plan", "--theory"])`.
 """
 
 import io
+import math
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,10 +17,13 @@ from proxrl.commands.completion import completion
 from proxrl.commands.parsing import parse_options, parse_settings, value_of
 from proxrl.commands.train import resume, train
 from proxrl.commands.view import evaluate, play, runs
-from proxrl.errors import RunFailed, UserError, did_you_mean
+from proxrl.errors import RunFailed, UserError, did_you_mean, printable
 from proxrl.extras import explain, require
 
 Work = Callable[[], None]
+NUMBER = re.compile(r"[+-]?[0-9][0-9_]*(\.[0-9_]*)?([eE][+-]?[0-9]+)?")
+MOST_DIGITS = 40  # characters of a number
+LONGEST_WORD = 250  # characters: longer ones are shortened in error messages
 
 
 # ------------------------------------------------------------------------------------ the commands
@@ -38,7 +43,7 @@ def report(arguments: list[str]) -> Work:
             options.baselines,
             options.steps,
             options.resamples,
-            lambda line: print(f"proxrl: {line}", file=sys.stderr),
+            lambda line: print(f"proxrl: {printable(line)}", file=sys.stderr),
             options.env,
             options.agent,
             options.layout,
@@ -102,7 +107,8 @@ class DemoOptions:
     seed: int = 0
     """Seed of both runs."""
     folder: Path = Path("runs/demo-session")
-    """Folder for the two runs and the report; run the demo again to continue."""
+    """Folder for the two runs and the report; run the demo again to continue. Another game or seed
+    needs another folder."""
 
 
 def demo(arguments: list[str]) -> Work:
@@ -168,11 +174,17 @@ def parse(arguments: list[str]) -> Work:
     """Parse a command line and return the function that runs it; raises `UserError`."""
     if not arguments or arguments[0] in ("-h", "--help"):
         return _print_help
+    option = ""
     for before, argument in pairwise(["proxrl", *arguments]):
         if not argument or (argument.startswith("--") and argument.endswith("=")):
             raise UserError(f"empty value after {argument.removesuffix('=') or before}")
         if "\0" in argument:
             raise UserError(f"invalid argument after {before}: it contains a null character")
+        value = argument
+        if argument.startswith("--"):
+            option, _, value = argument.partition("=")
+        if option and NUMBER.fullmatch(value) and not _is_representable(value):
+            raise UserError(f"invalid {option} {value[:20]}...: too large, or too many digits")
     if arguments[0] == "--version":
         return _print_version
     name, rest = arguments[0], arguments[1:]
@@ -182,6 +194,11 @@ def parse(arguments: list[str]) -> Work:
         near = did_you_mean(name, COMMANDS) or f": choose from {', '.join(COMMANDS)}"
         raise UserError(f"unknown command {name}{near}")
     return COMMANDS[name](rest)
+
+
+def _is_representable(number: str) -> bool:
+    """Whether a number that was typed is not rounded to infinity, and no accident."""
+    return len(number) <= MOST_DIGITS and math.isfinite(float(number.replace("_", "")))
 
 
 def _print_help() -> None:
@@ -204,5 +221,6 @@ def _print_version() -> None:
 
 
 def _leave(line: str, code: int) -> None:
-    print(line, file=sys.stderr)
+    line = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: word[0][:40] + "...", line)
+    print(printable(line), file=sys.stderr)
     sys.exit(code)

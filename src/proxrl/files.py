@@ -7,7 +7,7 @@ and a FIFO does not block.
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from proxrl.errors import UserError
@@ -55,9 +55,14 @@ def what_is(path: Path) -> str:
     return "file" if stat.S_ISREG(kind) else "folder" if stat.S_ISDIR(kind) else "special file"
 
 
-def require_plain(folder: Path, files: Iterable[str], folders: Iterable[str]) -> None:
+def require_plain(
+    folder: Path, files: Iterable[str], folders: Iterable[str], dangling: Sequence[str] = ()
+) -> None:
     """Raise a `UserError` if one of these names in a folder is a link, a special file or of the
-    wrong kind, or if one of its folders contains a link or a special file."""
+    wrong kind, or if one of its folders contains a link or a special file.
+
+    `dangling`: patterns of names that may be links to nothing.
+    """
     kinds = {folder / name: "file" for name in files}
     kinds |= {folder / name: "folder" for name in folders}
     for path, right in kinds.items():
@@ -66,7 +71,10 @@ def require_plain(folder: Path, files: Iterable[str], folders: Iterable[str]) ->
             raise UserError(f"{path} is a {kind}, not a {right}: refused")
         if kind == "folder":
             for above, below, names in os.walk(path):
-                for name in (*below, *names):
-                    kind = what_is(Path(above, name))
-                    if kind not in ("", "file", "folder"):
-                        raise UserError(f"{Path(above, name)} is a {kind}: refused")
+                for one in (Path(above, name) for name in (*below, *names)):
+                    kind = what_is(one)
+                    if kind in ("", "file", "folder"):
+                        continue
+                    if not one.exists() and any(map(one.relative_to(folder).match, dangling)):
+                        continue
+                    raise UserError(f"{one} is a {kind}: refused")

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from proxrl.config import RunConfig, flatten
-from proxrl.errors import UserError
+from proxrl.errors import UserError, what_raised
 
 NAMES_CODE = ("env", "network.kind", "proximal.rule")  # settings that may name a module
 
@@ -30,9 +30,17 @@ def imported(path: str, what: str) -> Any:
 
 
 def import_module(name: str) -> ModuleType:
-    """Import an installed module or one in the current folder."""
+    """Import an installed module or one in the current folder; what its code raises is an
+    `ImportError`. An empty or relative name is a `ValueError`."""
+    if not name or name.startswith("."):
+        raise ValueError(f"{name!r} is not the name of a module")
     with current_folder():
-        return importlib.import_module(name)
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise ImportError(what_raised("it", error)) from error
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ An *observation* is one frame as the environment gives it and the replay stores 
 is the network's input: the last `stack` observations, oldest first, zero-padded at episode start.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+ArrayFunction = Callable[[Array], Array]
 State = dict[str, Any]  # nested; leaves are arrays, tensors or JSON values
 
 

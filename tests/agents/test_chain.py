@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from proxrl.agents.chain import Chain, Recorded
-from proxrl.agents.networks import QNetwork, build_network
+from proxrl.agents.networks import Dense, QNetwork, build_network, mlp
 from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.agents.weights import Layout
 from proxrl.config import HeadConfig, NetworkConfig
@@ -144,3 +145,79 @@ def test_a_custom_network_is_recorded_by_autograd() -> None:
             outputs, backward = network.with_backward(states)
             backward(torch.ones_like(outputs))
     assert torch.equal(own[1].weight.grad, torch.full((2, 4), 3.0))
+
+
+def tie(body: torch.nn.Module) -> None:
+    body.layers[2] = body.layers[1]
+
+
+def freeze(body: torch.nn.Module) -> None:
+    body.layers[0].requires_grad_(False)
+
+
+def parametrize(body: torch.nn.Module) -> None:
+    torch.nn.utils.parametrizations.weight_norm(body.layers[0])
+
+
+def without_bias(body: torch.nn.Module) -> None:
+    body.layers[0] = torch.nn.Linear(4, 8, bias=False)
+
+
+def replace_last(body: torch.nn.Module) -> None:
+    body.last = torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(8, 2))
+
+
+def hook(body: torch.nn.Module) -> None:
+    body.layers[0].register_forward_hook(lambda module, inputs, outputs: 2.0 * outputs)
+
+
+@pytest.mark.parametrize(
+    "change", [tie, freeze, parametrize, without_bias, replace_last, hook], ids=lambda f: f.__name__
+)
+def test_a_built_in_body_that_was_changed_is_recorded_by_autograd(change: Any) -> None:
+    spec = ObservationSpec((4,), "float32", 1)
+    body = mlp(spec, 2, (8, 8, 8))
+    change(body)
+    network = QNetwork(body, 2, HEADS["expected"], dueling=False)
+    assert isinstance(network._function, Recorded)
+    plain = copy.deepcopy(body)
+    states = states_of(spec, 5, 0)
+    Layout(network).move_(network, with_gradient=True)
+    with torch.inference_mode():
+        outputs, backward = network.with_backward(states)
+        backward(torch.ones_like(outputs))
+    plain(states).sum().backward()
+    assert torch.equal(outputs, plain(states))
+    for mine, its in zip(body.parameters(), plain.parameters(), strict=True):
+        if mine.requires_grad:
+            torch.testing.assert_close(mine.grad, its.grad)
+
+
+def test_a_subclass_of_a_built_in_body_is_recorded_by_autograd() -> None:
+    class Halved(Dense):
+        def forward(self, states: Tensor) -> Tensor:
+            return super().forward(states) / 2.0
+
+    body = Halved(4, (8,), 2)
+    network = QNetwork(body, 2, HEADS["expected"], dueling=False)
+    states = torch.ones(3, 1, 4)
+    assert torch.equal(network(states), body(states))
+
+
+def test_a_silent_layer_passes_no_gradient_to_its_noise() -> None:
+    spec = ObservationSpec((4,), "float32", 1)
+    network = build_network(spec, 2, NetworkConfig("mlp", (8,), noisy=True), 0)
+    layers = noisy_layers(network)
+    draw_noise(layers, np.random.default_rng(1))
+    silence(layers)
+    (vector,) = Layout(network).move_(network, with_gradient=True)
+    vector.grad.fill_(torch.nan)
+    states, recorded = states_of(spec, 5, 0), copy.deepcopy(network.body)
+    with torch.inference_mode():
+        outputs, backward = network.with_backward(states)
+        backward(torch.ones_like(outputs))
+    recorded.zero_grad()
+    recorded(states).sum().backward()
+    for mine, its in zip(network.body.parameters(), recorded.parameters(), strict=True):
+        expected = torch.zeros_like(its) if its.grad is None else its.grad
+        torch.testing.assert_close(mine.grad, expected)

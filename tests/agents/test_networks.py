@@ -487,3 +487,18 @@ def test_a_network_with_the_wrong_output_is_named() -> None:
         UserError, match=r"returned shape \(1, 1, 7\) for one state, expected \(1, 2\)"
     ):
         build_network(VECTOR, 2, NetworkConfig("wrong"), seed=0)
+
+
+def test_a_network_of_another_precision_is_named() -> None:
+    register_network("double", lambda spec, actions, hidden: _Double())
+    with pytest.raises(UserError, match=r"returned torch.float64, expected torch.float32"):
+        build_network(VECTOR, 2, NetworkConfig("double"), seed=0)
+
+
+class _Double(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 2, dtype=torch.float64)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return self.layer(states.flatten(1).double())

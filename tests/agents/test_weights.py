@@ -90,6 +90,13 @@ def test_parameters_that_share_memory_are_rejected() -> None:
         Layout(shared)
 
 
+def test_a_frozen_parameter_that_shares_the_memory_of_a_trained_one_is_rejected() -> None:
+    network = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    network[1].weight = nn.Parameter(network[0].weight.data, requires_grad=False)
+    with pytest.raises(UserError, match="share memory"):
+        Layout(network)
+
+
 def test_parameters_that_overlap_in_part_are_rejected() -> None:
     memory = torch.zeros(6)
     overlapping = nn.ParameterList([nn.Parameter(memory[:4]), nn.Parameter(memory[3:])])

@@ -1,5 +1,7 @@
 """Full disks, locks, non-finite losses, and what may change when resuming."""
 
+import contextlib
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +76,47 @@ def test_a_disk_full_during_a_checkpoint_keeps_the_one_before(
     assert live("cartpole", folder, "finish").returncode == 0
     spec = make(config.env, config.protocol).observation
     assert_same_bits(config, whole_run("cartpole"), folder, spec)
+
+
+@pytest.fixture
+def run_on_a_full_disk(small_disk: Path) -> Path:
+    config = presets.make("dqn", "CartPole-v1", {**SMALL, "steps": 120, "evaluation.episodes": 1})
+    train(config, small_disk / "run")
+    lines = small_disk / "run" / "evaluations.jsonl"
+    lines.write_text("{}\n" * 1300)  # in a page of 4,096 bytes: the next line would fit in part
+    with contextlib.suppress(OSError), open(small_disk / "filler", "wb", buffering=0) as filler:
+        while True:
+            filler.write(bytes(2**16))
+    return small_disk / "run"
+
+
+def test_eval_on_a_full_disk_leaves_no_part_of_a_line(
+    run_on_a_full_disk: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        cli.main(["eval", str(run_on_a_full_disk), "--episodes", "1", "--json"])
+    assert left.value.code == 2
+    out, error = capfd.readouterr()
+    assert json.loads(out)["step"] == 120, "the result is printed"
+    path = run_on_a_full_disk / "evaluations.jsonl"
+    assert error == (
+        f"proxrl: cannot write to {path}: No space left on device: the result is not recorded\n"
+    )
+    assert path.read_text() == "{}\n" * 1300
+
+
+@pytest.mark.parametrize("name", ["film.mp4", "film.gif"])
+def test_play_on_a_full_disk_is_one_line_and_leaves_no_part_of_a_video(
+    name: str, run_on_a_full_disk: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = run_on_a_full_disk / "videos" / name
+    with pytest.raises(SystemExit) as left:
+        cli.main(["play", str(run_on_a_full_disk), "--max-steps", "50", "--out", str(out)])
+    assert left.value.code == 2
+    printed, error = capfd.readouterr()
+    assert printed == ""
+    assert error == f"proxrl: cannot write {out}: No space left on device\n"
+    assert list(out.parent.iterdir()) == []
 
 
 def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ traceback, and nothing is lost. `make test` runs a sample, `make test-faults` ev
 
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ FILES = (
     "replay/from-0/steps.bin",
     "tensorboard/events",
     "videos/step-450.mp4",
+    "report/notes.txt",
 )
 COMMANDS = {
     "runs": ["runs"],
@@ -136,11 +138,14 @@ def whole(stopped: Path, once: Once) -> Path:
 
 
 def contents(run: Path) -> dict[str, bytes | str]:
-    """Every file (a link and a FIFO by their kind), without bookkeeping of attempts."""
+    """Every file (a link and a FIFO by their kind). Each process adds a file to attempts/, and
+    `report` makes report/: those that were there before must stay."""
     found: dict[str, bytes | str] = {}
     for path in sorted(run.rglob("*")):
         name = str(path.relative_to(run))
-        if name.startswith((".lock", "attempts", "report")):
+        if name.startswith("report/") and not name.startswith("report/notes"):
+            continue  # made by the command itself
+        if re.fullmatch(r"attempts/[2-9]\d*\.json", name):  # of the command itself
             continue
         if path.is_symlink() or path.is_fifo():
             found[name] = "link" if path.is_symlink() else "fifo"

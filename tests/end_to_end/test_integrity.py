@@ -284,17 +284,20 @@ def test_a_newest_checkpoint_that_is_no_file_is_passed_over(
 ) -> None:
     path = checkpoint_path(stopped / "checkpoints", 600)
     path.unlink()
-    if kind == "folder":
-        path.mkdir()
-        assert Agent.load(stopped).step == 450
-        assert "is a folder: using the previous one" in capsys.readouterr().err
-        (line,) = assert_resumes_to_the_same_bits(stopped, whole)
-        assert line == "checkpoint 000000000600.safetensors is a folder: using the previous one"
+    if kind == "fifo":
+        os.mkfifo(path)
+        for load in (Agent.load, resume):
+            with pytest.raises(UserError, match=r"000600\.safetensors is a .*: refused"):
+                load(stopped)
         return
-    os.mkfifo(path) if kind == "fifo" else path.symlink_to("nowhere")
-    for load in (Agent.load, resume):
-        with pytest.raises(UserError, match=r"000600\.safetensors is a .*: refused"):
-            load(stopped)
+    path.mkdir() if kind == "folder" else path.symlink_to("nowhere")
+    what = "folder" if kind == "folder" else "symbolic link"
+    assert Agent.load(stopped).step == 450
+    assert f"is a {what}: using the previous one" in capsys.readouterr().err
+    (line,) = assert_resumes_to_the_same_bits(stopped, whole)
+    assert line == f"checkpoint 000000000600.safetensors is a {what}: using the previous one"
+    assert Agent.load(stopped).step == CONFIG.steps, "the one that was renamed is not in the way"
+    assert not (stopped / "checkpoints" / "nowhere").exists()
 
 
 # ------------------------------------------------------------------------------- done means done

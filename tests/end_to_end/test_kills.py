@@ -69,7 +69,7 @@ def test_five_kills_and_the_same_bits(name: str, tmp_path: Path, whole_run: Whol
     assert_same_bits(config, whole, folder, spec)
 
 
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "atari"])
+@pytest.mark.parametrize("name", ["cartpole", "adaptive", "accelerated", "rainbow-full"])
 def test_a_checkpoint_does_not_depend_on_when_it_is_written(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -89,13 +89,13 @@ def test_a_checkpoint_does_not_depend_on_when_it_is_written(
         def join(self, timeout: float | None = None) -> None:
             self.run()
 
-    config = SCENARIOS[name].override({"checkpoint.keep_all": True, "steps": 1200})
+    config = SCENARIOS[name].override({"checkpoint.keep_all": True, "steps": 750})
     folders = [tmp_path / "now", tmp_path / "late"]
     for folder, thread in zip(folders, (Now, Late), strict=True):
         monkeypatch.setattr(writing.threading, "Thread", thread)
         train(config, folder)
     steps = checkpoint_steps(RunFolder(folders[0]).checkpoints)
-    assert len(steps) >= 8
+    assert len(steps) == 5
     for step in steps:
         paths = [checkpoint_path(RunFolder(folder).checkpoints, step) for folder in folders]
         (now, state), (late, its_state) = (split(read(path)) for path in paths)

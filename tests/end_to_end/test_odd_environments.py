@@ -1,5 +1,6 @@
 """Environments with very short or endless episodes, non-deterministic ones, and ones that fail."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from proxrl import presets
+from proxrl import cli, presets
 from proxrl.errors import EnvironmentFault
 from proxrl.runs.folder import RunFolder
 from proxrl.training.run import resume, train
@@ -142,11 +143,36 @@ def test_an_evaluation_without_a_time_limit_ends_and_says_so(
     )
     said = [line for line in listener.said if "no time limit" in line]
     assert said == [
-        "proxrl-tests/Endless-v0 has no time limit: evaluation episodes end after 70 steps "
-        "(set protocol.max_episode_steps)"
+        "proxrl-tests/Endless-v0 declares no time limit: evaluation episodes are truncated after "
+        "70 steps (set protocol.max_episode_steps)"
     ], "once"
     assert agent.evaluate(episodes=2).lengths == [70, 70]
     assert newest(tmp_path / "run")[1]["episodes"]["number"] == 1, "training is not affected"
+
+
+def test_the_time_limit_of_a_preset_is_said_before_training(tmp_path: Path) -> None:
+    listener = Listener()
+    settings = {**SMALL, "steps": 150, "evaluation.period_steps": 150}
+    assert presets.make("dqn", "proxrl-tests/Endless-v0").protocol.max_episode_steps == 27_000
+    settings["protocol.max_episode_steps"] = 80
+    train(presets.make("dqn", "proxrl-tests/Endless-v0", settings), tmp_path / "run", listener)
+    said = (
+        "proxrl-tests/Endless-v0 declares no time limit: episodes are truncated after 80 steps "
+        "(protocol.max_episode_steps)"
+    )
+    assert listener.said.count(said) == 1
+
+
+def test_eval_of_an_environment_without_a_time_limit_says_so_before_it_plays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {**SMALL, "steps": 150, "protocol.max_episode_steps": 80}
+    train(presets.make("dqn", "proxrl-tests/Endless-v0", settings), tmp_path / "run")
+    capsys.readouterr()
+    cli.main(["eval", str(tmp_path / "run"), "--episodes", "1", "--json"])
+    out, error = capsys.readouterr()
+    assert json.loads(out)["lengths"] == [80]
+    assert "declares no time limit: episodes are truncated after 80 steps" in error
 
 
 def test_an_environment_with_a_time_limit_of_its_own_keeps_it(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from proxrl.report.command import make_report
-from tests.report.synthetic import write_study
+from tests.report.synthetic import preset, write_run, write_study
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 playwright = pytest.importorskip(
@@ -25,6 +25,8 @@ pytestmark = pytest.mark.skipif(
 )
 GAMES = ("Alien", "Amidar", "AirRaid", "Breakout", "Pong", "Qbert")
 GAMES_ON_PAGE = sorted(GAMES)
+BRIGHTNESS = """selector => [...document.querySelectorAll(selector)].map((one) =>
+    Math.max(...getComputedStyle(one).fill.match(/[0-9]+/g).map(Number)))"""
 SCREENS = [(width, scheme) for width in (1280, 390) for scheme in ("light", "dark")]
 
 
@@ -46,7 +48,14 @@ def chromium() -> Iterator[Any]:
 class Opened:
     """A page with all its requests and console messages."""
 
-    def __init__(self, browser: Any, file: Path, width: int, scheme: str) -> None:
+    def __init__(
+        self,
+        browser: Any,
+        file: Path,
+        width: int,
+        scheme: str,
+        ready: str = "html[data-ready=yes]",
+    ) -> None:
         self.context = browser.new_context(
             viewport={"width": width, "height": 800}, color_scheme=scheme, accept_downloads=True
         )
@@ -58,7 +67,7 @@ class Opened:
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
         self.page.on("console", lambda message: self.errors.append(message.text))
         self.page.goto(file.as_uri())
-        self.page.wait_for_selector("html[data-ready=yes]")
+        self.page.wait_for_selector(ready)
 
     def show(self, selector: str) -> None:
         self.page.locator(selector).first.scroll_into_view_if_needed()
@@ -120,19 +129,33 @@ def test_it_opens_draws_and_fits(opened: Opened) -> None:
 
 def test_figures_take_the_colours_of_the_scheme(opened: Opened) -> None:
     """Text and background of every SVG have the contrast of the page."""
-    brightness = """selector => [...document.querySelectorAll(selector)].map((one) =>
-        Math.max(...getComputedStyle(one).fill.match(/[0-9]+/g).map(Number)))"""
     light = opened.page.evaluate("matchMedia('(prefers-color-scheme: light)').matches")
-    text = opened.page.evaluate(brightness, ".plot svg text")
-    ground = opened.page.evaluate(brightness, ".plot svg > g > g:first-child > path")
+    text = opened.page.evaluate(BRIGHTNESS, ".plot svg text")
+    ground = opened.page.evaluate(BRIGHTNESS, ".plot svg > g > g:first-child > path")
     assert len(ground) == 8
     assert all(value < 130 for value in (text if light else ground))
     assert all(value > 160 for value in (ground if light else text))
 
 
-def test_no_text_of_a_figure_lies_over_another(opened: Opened) -> None:
-    """Titles, ticks and legends: no two boxes of one SVG overlap by more than their padding."""
-    clashes = opened.page.evaluate(
+def test_no_text_of_a_figure_lies_over_another_or_is_cut(opened: Opened) -> None:
+    """Titles, ticks and legends: no two boxes of one SVG overlap by more than their padding, and
+    all are inside it."""
+    assert clashes(opened) == []
+    cut = opened.page.evaluate(
+        """() => [...document.querySelectorAll(".plot svg")].flatMap((svg) => {
+        const outer = svg.getBoundingClientRect();
+        return [...svg.querySelectorAll("text")].filter((one) => {
+            const box = one.getBoundingClientRect();
+            return box.left < outer.left - 1 || box.right > outer.right + 1 ||
+                box.top < outer.top - 2 || box.bottom > outer.bottom + 2;
+        }).map((one) => one.textContent);
+        })"""
+    )
+    assert cut == []
+
+
+def clashes(opened: Opened) -> list[str]:
+    found: list[str] = opened.page.evaluate(
         """() => [...document.querySelectorAll(".plot svg")].flatMap((svg) => {
         const box = (one) => [one.textContent, one.getBoundingClientRect()];
         const all = [...svg.querySelectorAll("text")].map(box);
@@ -142,7 +165,7 @@ def test_no_text_of_a_figure_lies_over_another(opened: Opened) -> None:
         ).map(([b]) => `${a} / ${b}`));
         })"""
     )
-    assert clashes == []
+    return found
 
 
 def test_toggle_sort_and_search(opened: Opened) -> None:
@@ -237,6 +260,45 @@ def test_a_run_with_one_evaluation_is_a_point(chromium: Any, tmp_path: Path) -> 
     svg = (page.parent / "figures" / "learning_curves.svg").read_text()
     assert "<use " in svg.split("DQN")[0]  # a marker within the axes
     view.context.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_the_overview_of_several_sections_opens_and_leads_to_them(
+    chromium: Any, sections_file: Path, width: int, scheme: str
+) -> None:
+    """It has no script: tables without buttons, one figure per section, in the scheme's colours."""
+    view = Opened(chromium, sections_file, width, scheme, ready="footer")
+    page = view.page
+    assert page.locator("main > section h2").all_inner_texts() == [
+        "CartPole-v1",
+        "MinAtar Breakout",
+        "Protocols",
+    ]
+    assert page.locator(".plot svg").count() == 2
+    assert clashes(view) == []
+    assert page.locator("button").count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    ground = page.evaluate(BRIGHTNESS, ".plot svg > g > g:first-child > path")
+    assert all((value > 160) == (scheme == "light") for value in ground)
+    page.locator("h2 a", has_text="CartPole-v1").click()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert "DQN Pro" in page.inner_text(".summary strong")
+    assert page.locator("#bands, #every").count() == 0  # one seed: neither bands nor single runs
+    page.locator("nav a", has_text="All sections").click()
+    page.wait_for_selector("h2:has-text('Protocols')")
+    assert view.errors == []
+    view.context.close()
+
+
+@pytest.fixture(scope="module")
+def sections_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two sections, of one seed."""
+    root = tmp_path_factory.mktemp("sections") / "runs"
+    for env in ("CartPole-v1", "MinAtar/Breakout-v1"):
+        for agent in ("dqn", "dqn-pro"):
+            config = preset(agent, env, {"evaluation.period_steps": 1000}, steps=4000)
+            write_run(root / env / agent, config, lambda step: [step / 100.0] * 10)
+    return make_report(root, resamples=20)[0]
 
 
 def test_figures_give_their_data(desktop: Opened) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import errno
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ import pytest
 from proxrl import cli, presets
 from proxrl.errors import UserError
 from proxrl.report.command import make_report
+from proxrl.report.output import write_files
 from proxrl.report.page import ALPHABET, _packed
 from tests.report.synthetic import preset, write_run, write_study
 
@@ -165,8 +167,10 @@ def test_claims_are_shown_for_atari_alone(tmp_path: Path) -> None:
 def test_figures_of_an_earlier_report_do_not_stay(tmp_path: Path) -> None:
     settings = {"evaluation.period_steps": 1000}
     for agent in ("dqn", "dqn-pro"):
-        config = preset(agent, "CartPole-v1", settings, steps=3000)
-        write_run(tmp_path / agent, config, lambda step: [step / 100, 5.0])
+        for seed in (0, 1):
+            config = preset(agent, "CartPole-v1", settings, steps=3000, seed=seed)
+            run = tmp_path / agent / str(seed)
+            write_run(run, config, lambda step, seed=seed: [step / 100, seed])
     make_report(tmp_path, resamples=20)
     assert (tmp_path / "report" / "figures" / "improvement.png").exists()
     assert not (tmp_path / "report" / "figures" / "gain_dqn-pro.png").exists()  # raw returns
@@ -234,14 +238,88 @@ def test_links_in_a_folder_of_someone_else_are_not_followed(name: str, tmp_path:
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_report_of_the_version_without_manifests_is_overwritten(tmp_path: Path) -> None:
-    cartpole(tmp_path)
-    (tmp_path / "report" / "figures").mkdir(parents=True)
-    old = '<style></style><p class="kicker">proxrl report</p>'
-    (tmp_path / "report" / "index.html").write_text(old)
-    (tmp_path / "report" / "scores.csv").write_text("old")
-    make_report(tmp_path, resamples=20)
-    assert "Content-Security-Policy" in (tmp_path / "report" / "index.html").read_text()
+def test_a_page_without_a_manifest_is_someone_elses_whatever_it_says(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text('<style></style><p class="kicker">proxrl report</p>')
+    with pytest.raises(UserError, match="was not made by"):
+        write_files(tmp_path, {"index.html": b"new"})
+
+
+def test_an_edited_file_of_a_report_is_kept(tmp_path: Path) -> None:
+    said: list[str] = []
+    write_files(tmp_path, {"index.html": b"first", "scores.csv": b"1"}, said.append)
+    for number, edited in enumerate(("my notes", "more notes"), start=1):
+        (tmp_path / "index.html").write_text(edited)
+        write_files(tmp_path, {"index.html": b"second", "scores.csv": b"2"}, said.append)
+        assert len(said) == number
+    assert said[0] == "index.html edited since the last report: kept as index.html.edited"
+    content = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    del content[".proxrl-report.json"]
+    assert content == {
+        "index.html": "second",
+        "index.html.edited": "my notes",
+        "index.html.edited-2": "more notes",
+        "scores.csv": "2",
+    }
+
+
+@pytest.mark.parametrize("written", range(4))
+def test_a_report_that_was_killed_is_not_an_edited_one(
+    written: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    files = {"index.html": b"first", "scores.csv": b"1"}
+    write_files(tmp_path, files)
+    replace, left = os.replace, iter([True] * written)
+
+    def killed(source: Path, target: Path) -> None:
+        if not next(left, False):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_files(tmp_path, {"index.html": b"second", "scores.csv": b"2"}, said.append)
+    monkeypatch.undo()
+    for path in tmp_path.glob(".*.writing"):  # its name has the process id
+        path.unlink()
+    write_files(tmp_path, {"index.html": b"third", "scores.csv": b"3"}, said.append)
+    assert said == []
+    assert (tmp_path / "index.html").read_bytes() == b"third"
+
+
+def test_a_full_disk_leaves_no_part_of_a_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, {"index.html": b"first"})
+
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(UserError, match="No space left"):
+        write_files(tmp_path, {"index.html": b"second"})
+    assert {path.name for path in tmp_path.iterdir()} == {"index.html", ".proxrl-report.json"}
+    assert (tmp_path / "index.html").read_bytes() == b"first"
+
+
+def test_names_that_cannot_be_printed_are_escaped_and_a_bad_run_is_skipped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / os.fsdecode(b"runs\xff")
+    settings = {"evaluation.period_steps": 1000}
+    for seed, name in enumerate([b"not-utf8-\xff", b"red\x1b[31m\nline", b"no-number"]):
+        config = preset("dqn", "CartPole-v1", settings, steps=3000, seed=seed)
+        write_run(root / os.fsdecode(name), config, lambda step: [step / 100, 5.0])
+    edited = json.loads((root / "no-number" / "config.json").read_text())
+    edited["learner"]["update_period_steps"] = 0
+    (root / "no-number" / "config.json").write_text(json.dumps(edited))
+    code, out, err = run_cli(capsys, str(root), "--resamples", "20")
+    assert code == 0
+    assert err == "proxrl: no-number is skipped: config.json cannot be read: division by zero"
+    with (root / "report" / "scores.csv").open() as file:
+        names = {row["run"] for row in csv.DictReader(file)}
+    assert names == {r"not-utf8-\udcff", r"red\x1b[31m\nline", "no-number"}
+    assert "\x1b" not in (root / "report" / "index.html").read_text() + out
 
 
 # --------------------------------------------------------------------------------- the command line

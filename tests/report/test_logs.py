@@ -10,9 +10,10 @@ from proxrl import cli
 from proxrl.errors import UserError
 from proxrl.report.command import make_report
 from proxrl.report.logs import as_runs, check_layout, read_logs
-from proxrl.report.runs import Run, find_runs, read_runs
+from proxrl.report.runs import find_runs, read_runs
 from proxrl.report.sections import split
 from proxrl.report.study import gather
+from proxrl.runs.record import Run
 
 # ------------------------------------------------------------------------------ Stable-Baselines3
 

@@ -9,7 +9,8 @@ import pytest
 
 from proxrl.errors import UserError
 from proxrl.report.protocol import common_protocol, cut
-from proxrl.report.runs import read_run, read_runs
+from proxrl.report.runs import read_runs
+from proxrl.runs.record import read_run
 from tests.report.synthetic import preset, write_run
 
 SETTINGS = {"evaluation.period_steps": 1000, "evaluation.episodes": 2}

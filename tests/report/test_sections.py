@@ -76,8 +76,8 @@ def test_no_statistic_over_two_protocols(tmp_path: Path) -> None:
         "CartPole-v1 (episodes 5)",
     ]
     page, summary = make_report(tmp_path, resamples=20)
-    assert summary[0].startswith("CartPole-v1 (episodes 2): DQN: 10.00, interquartile")
-    assert summary[1].startswith("CartPole-v1 (episodes 5): DQN: 500.00, interquartile")
+    assert summary[0].startswith("CartPole-v1 (episodes 2): DQN: 10.00. Interquartile")
+    assert summary[1].startswith("CartPole-v1 (episodes 5): DQN: 500.00. Interquartile")
     assert "evaluation.episodes" in page.read_text()
 
 

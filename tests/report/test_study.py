@@ -12,10 +12,11 @@ from proxrl.report.baselines import load
 from proxrl.report.figures.curves import median_curve
 from proxrl.report.figures.drawing import gain_limits, gain_ticks
 from proxrl.report.findings import examine
-from proxrl.report.runs import Run, read_runs
+from proxrl.report.runs import read_runs
 from proxrl.report.series import group
 from proxrl.report.study import StudyResults, gather
 from proxrl.report.words import coverage, lead, method, summary
+from proxrl.runs.record import Run
 from tests.report.synthetic import preset, write_run
 
 
@@ -185,9 +186,9 @@ def pair(root: Path, pro: tuple[float, ...], base: tuple[float, ...]) -> str:
 
 def test_who_is_ahead(tmp_path: Path) -> None:
     text = pair(tmp_path, (200, 210, 220, 215) * 3, (100, 110, 105, 120) * 3)
-    assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN: ")
+    assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN. ")
     assert "probability 1.00 [0.74, 1.00]" in text  # 12 independent pairs
-    assert "higher in 1 of 1" in text
+    assert "Interquartile mean of the return over 12 runs: " in text
 
 
 def test_who_is_behind(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_who_is_behind(tmp_path: Path) -> None:
 def test_few_runs_lead_but_decide_nothing(tmp_path: Path) -> None:
     text = pair(tmp_path, (200, 210, 220, 215, 205), (100, 110, 105, 120, 115))
     assert "DQN Pro scored higher in these few runs than DQN" in text
-    assert "based on 5 runs per series, 5 in the game" in " ".join(
+    assert "based on 5 runs per series; below 10, they decide nothing" in " ".join(
         coverage(examine(study_of(tmp_path), 50))
     )
 
@@ -264,8 +265,9 @@ def test_games_without_a_common_scale_are_ranked_run_by_run(tmp_path: Path) -> N
     found = examine(study_of(tmp_path), 200)
     assert not found.aggregates  # nothing is averaged over games
     text = summary(found)[0]
-    assert text.startswith("After 10,000 agent steps, DQN Pro is ahead of DQN. In the same game")
-    assert "is higher in 2 of 2" in text
+    first = "After 10,000 agent steps, DQN Pro is ahead of DQN. In the same environment"
+    assert text.startswith(first)
+    assert "is higher in 2 of 2 environments" in text
     assert "nothing is averaged" in " ".join(coverage(found))
 
 
@@ -274,8 +276,8 @@ def test_a_series_without_a_partner_has_a_sentence_too(tmp_path: Path) -> None:
         write(tmp_path, agent, "CartPole-v1", 0, level)
     sentences = summary(examine(study_of(tmp_path), 10))
     assert len(sentences) == 2
-    assert sentences[1].startswith("Rainbow Pro: 4.00, interquartile mean of the return")
-    assert "nothing to compare it with" in sentences[1]
+    assert sentences[1].startswith("Rainbow Pro: 4.00. Final return of one run.")
+    assert "Nothing to compare it with" in sentences[1]
 
 
 def test_the_budget_is_stated_once_and_the_games_are_counted(tmp_path: Path) -> None:
@@ -291,11 +293,15 @@ def test_the_budget_is_stated_once_and_the_games_are_counted(tmp_path: Path) -> 
 def test_the_method_says_how_final_scores_were_made(tmp_path: Path) -> None:
     """Evaluations every 1,000 steps, a window of 500; then one of 2,000."""
     write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 9.0)
-    text = method(study_of(tmp_path))
-    assert "in the last 500 agent steps, or of its last evaluation if that was earlier." in text
+    text = method(examine(study_of(tmp_path), 10))
+    assert text.endswith("last 500 agent steps, or of its last evaluation if that was earlier.")
+    assert "interval" not in text  # one run has none
+    write(tmp_path, "dqn", "MinAtar/Breakout-v1", 1, 10.0)
+    text = method(examine(study_of(tmp_path), 10))
+    assert text.startswith("In brackets: 95% intervals over runs")
     assert "The intervals treat DQN's mean, which scales the scores, as known" in text
     longer = replace(study_of(tmp_path), budget_steps=40_000)
-    assert "in the last 2,000 agent steps. " in method(longer)
+    assert "in the last 2,000 agent steps. " in method(examine(longer, 10))
 
 
 def test_the_median_curve_ends_where_its_first_game_does(tmp_path: Path) -> None:
@@ -342,7 +348,7 @@ def test_nothing_finished_says_where_to_compare(tmp_path: Path) -> None:
 def test_the_lead_counts(tmp_path: Path) -> None:
     write(tmp_path, "dqn", "ALE/Pong-v5", 0, 5.0)
     text = lead(study_of(tmp_path))
-    assert text == "1 Atari game · 1 series · 1 seed · 1 run · 40k frames (10,000 agent steps)"
+    assert text == "Atari Pong · 1 series · 1 seed · 1 run · 40k frames (10,000 agent steps)"
 
 
 def test_gains_use_means_over_seeds(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ import pytest
 from proxrl.report import baselines
 from proxrl.report.command import make_report
 from proxrl.report.figures.curves import training_returns
-from proxrl.report.runs import read_run, read_runs
+from proxrl.report.runs import read_runs
 from proxrl.report.study import gather
 from proxrl.report.training import latest, protocol_differences, rows, training_curve
+from proxrl.runs.record import read_run
 from proxrl.training.returns import KEY, TrainingReturns
 from tests.report.synthetic import preset, write_run
 

@@ -1,6 +1,8 @@
 """Real Ray: two nodes, a worker killed, a node removed; results are bit-identical to `local`."""
 
+import os
 import random
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -10,6 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
+import proxrl
 from proxrl.errors import RunFailed
 from proxrl.runs.folder import RunFolder
 from proxrl.studies.definition import parse
@@ -150,19 +153,46 @@ def test_nodes_killed_at_random_moments_cost_time_and_not_a_bit(
     generator = random.Random(seed)
     victims = [cluster.add_node(**NODE)]
     study = begin(tmp_path, "--executor", "ray", "--address", cluster.address)
+    killed = 0
     for _ in range(3):
         time.sleep(generator.uniform(0.0, 8.0))
         if study.poll() is not None:
             break
         cluster.remove_node(victims.pop(), allow_graceful=False)
+        killed += 1
         victims.append(cluster.add_node(**NODE))
     said, _ = study.communicate()
+    assert killed, "the study ended before the first kill: it is too short"
     for node in victims:
         cluster.remove_node(node, allow_graceful=False)
     assert study.returncode == 0, said
     assert "Traceback" not in said
     for name in RUNS:
         assert_same_bits(run_folders(whole)[name], run_folders(tmp_path)[name])
+
+
+@pytest.mark.faults
+def test_a_node_that_joins_with_another_version_is_named_and_not_used(
+    cluster: Any, tmp_path: Path, long_whole: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(Path(proxrl.__file__).parent, other / "proxrl")
+    module = other / "proxrl" / "__init__.py"
+    module.write_text(module.read_text() + '\n__version__ = "9.9.9"\n')
+    home = tmp_path / "home"
+    words = ("--executor", "ray", "--address", cluster.address)
+    study = begin(home, *words, steps=LONG_STEPS)
+    wait_until(lambda: any(step_of(one) >= 200 for one in run_folders(home).values()), study)
+    path = os.pathsep.join([str(other), os.environ.get("PYTHONPATH", "")])
+    stranger = cluster.add_node(**{**NODE, "num_cpus": 4}, env_vars={"PYTHONPATH": path})
+    said, _ = study.communicate()
+    cluster.remove_node(stranger, allow_graceful=False)
+    assert study.returncode == 0, said
+    assert "has proxrl 9.9.9, not " in said
+    assert "it is not used any more" in said
+    assert said.count("9.9.9") <= 4, "only tasks that were already on their way"
+    for name in RUNS:
+        assert_same_bits(run_folders(long_whole)[name], run_folders(home)[name])
 
 
 def test_a_node_that_is_killed_before_it_is_asked_is_skipped(

@@ -12,6 +12,7 @@ from proxrl.studies.board import Board
 from proxrl.studies.definition import load, parse
 from proxrl.studies.estimate import estimate, needs_of, require_disk
 from proxrl.studies.expand import expand
+from proxrl.training.preflight import requirements, set_up
 from tests.studies.small import RUNS, TEXT, run_folders, run_study
 
 Usage = namedtuple("Usage", ["total", "used", "free"])
@@ -22,11 +23,9 @@ def test_needs_are_those_of_the_largest_game(tmp_path: Path) -> None:
     study = load("main")
     scale = study.scales["laptop"]
 
-    def disk(*games: str) -> int:
-        jobs = expand(study, scale, tmp_path, games=games, seeds=[0], only=["dqn"])
-        return needs_of(jobs, calibrate=False)["dqn"].disk
-
-    assert disk("Asterix") < disk("Seaquest") == disk("Asterix", "Seaquest")
+    jobs = expand(study, scale, tmp_path, ["Asterix", "Seaquest"], [0], ["dqn"])
+    asterix, seaquest = (requirements(job.config, set_up(job.config)).disk for job in jobs)
+    assert asterix < seaquest == needs_of(jobs, calibrate=False)["dqn"].disk
 
 
 def test_a_study_that_was_stopped_needs_no_room_for_replays_that_it_has(

@@ -36,9 +36,9 @@ def test_environments_without_a_scale_share_a_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env", "suite", "first", "axis"),
     [
-        ("ALE/Pong-v5", "atari", "1 Atari game ·", "emulator frames"),
-        ("MinAtar/Asterix-v1", "minatar", "1 MinAtar game ·", "agent steps"),
-        ("Acrobot-v1", "classic", "1 environment ·", "agent steps"),
+        ("ALE/Pong-v5", "atari", "Atari Pong ·", "emulator frames"),
+        ("MinAtar/Asterix-v1", "minatar", "MinAtar Asterix ·", "agent steps"),
+        ("Acrobot-v1", "classic", "Acrobot-v1 ·", "agent steps"),
     ],
 )
 def test_a_suites_own_words_and_axis(

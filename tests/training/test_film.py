@@ -100,11 +100,21 @@ def test_an_evaluation_stopped_while_filming_is_repeated_with_its_video(
         patched.setattr(film_module, "_enlarged", signalled)
         with pytest.raises(Stopped, match="stopped at step 200"):
             train(config(evaluation__video=2), folder)
-    assert videos(folder) == ["part-step-200.mp4"]
+    assert videos(folder) == []
     assert len((folder / "metrics.jsonl").read_text().splitlines()) == 1, "only step 100"
     resume(folder)
     assert videos(folder) == ["step-200.mp4", "step-400.mp4"]
     assert_same_bits(config(), whole, folder, ObservationSpec((4,), "float32", 1))
+
+
+def test_a_video_that_ffmpeg_could_not_finish_is_incomplete(tmp_path: Path) -> None:
+    train(config(evaluation__video=5), tmp_path)
+    video = tmp_path / "videos" / "step-450.mp4"
+    assert film_module._is_complete(video)
+    content = video.read_bytes()
+    for length in (0, 4, len(content) // 2, len(content) - 1):
+        video.write_bytes(content[:length])
+        assert not film_module._is_complete(video)
 
 
 class Blind(gymnasium.Env[Any, Any]):

@@ -1,11 +1,13 @@
 """What the loop passes to the learner: clipped rewards, and time limits as ends if configured."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proxrl import presets
+from proxrl.errors import RunFailed
 from proxrl.runs.folder import RunFolder
 from proxrl.training.loop import Trainer
 from proxrl.types import End
@@ -65,3 +67,12 @@ def test_a_time_limit_is_an_end_for_learning_only_if_asked_for(
     run.close()
     last = End.TERMINATED if terminal else End.TRUNCATED
     assert ends == [End.NO, End.NO, End.NO, End.NO, last] * 4
+
+
+def test_non_finite_weights_are_not_scored(tmp_path: Path) -> None:
+    run = new_run("CartPole-v1", tmp_path / "run")
+    run.learner.weights[0].data[0] = math.nan
+    with pytest.raises(RunFailed, match="non-finite weights"):
+        run.evaluate()
+    assert not (tmp_path / "run" / "metrics.jsonl").read_text()
+    run.close()

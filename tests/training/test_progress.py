@@ -54,6 +54,27 @@ def a_run(step: int, evaluated: float | None, training: float | None) -> Any:
     )
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_long_evaluation_shows_that_it_is_alive(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    clock = iter(range(0, 1000, 10))  # ten seconds a step
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: float(next(clock)))
+    console = Console(file=screen, force_terminal=terminal, width=120, legacy_windows=False)
+    live, run = Live(console), a_run(10_000, None, None)
+    for _ in range(14):
+        live.on_evaluation_step(run)
+    if terminal:
+        console.print(live._bar.get_renderable())
+        assert "step 10,000: evaluating, 14 steps" in screen.getvalue()
+    else:
+        assert screen.getvalue().splitlines() == [
+            "step 10,000: evaluating, 7 steps",
+            "step 10,000: evaluating, 13 steps",
+        ]
+
+
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 @pytest.mark.parametrize(
     ("evaluated", "training", "returns"),

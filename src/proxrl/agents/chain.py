@@ -17,10 +17,9 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from proxrl.types import Array
+from proxrl.types import Array, ArrayFunction
 
 Backward = Callable[[Tensor], None]
-ArrayFunction = Callable[[Array], Array]
 
 
 class Function(Protocol):

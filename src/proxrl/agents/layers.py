@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from proxrl.agents.chain import ArrayFunction
 from proxrl.agents.noisy import NoisyLinear
 from proxrl.agents.padding import SameConvolution
 from proxrl.agents.weights import gradient_of
-from proxrl.types import Array, ObservationSpec
+from proxrl.types import Array, ArrayFunction, ObservationSpec
+
+NARROW = 16  # with fewer inputs, the transposed product of a weight's gradient is faster
 
 
 class Dense:
@@ -71,8 +72,12 @@ class NoisyDense:
         inputs = inputs.flatten(1)
         if self._relu:
             gradient = _relu_backward(gradient, outputs)
-        to_noise = gradient * noise_out  # zero while the module is silent, as its noise is
         _write_gradient(gradient, inputs, self._weight, self._bias)
+        if self._module.silent:
+            gradient_of(self._weight_sigma).zero_()
+            gradient_of(self._bias_sigma).zero_()
+            return gradient.mm(self._weight) if wanted else None
+        to_noise = gradient * noise_out
         _write_gradient(to_noise, inputs * noise_in, self._weight_sigma, self._bias_sigma)
         if not wanted:
             return None
@@ -179,7 +184,7 @@ class SmallConvolution:
         channels = len(self._weight)
         gradient = _relu_backward(gradient.view(-1, channels), outputs.view(-1, channels))
         kernel = gradient_of(self._weight).permute(0, 2, 3, 1).view(channels, -1)
-        torch.mm(gradient.t(), inputs, out=kernel)
+        kernel.copy_(inputs.t().mm(gradient).t())  # a fifth faster than its transpose
         torch.sum(gradient, dim=0, out=gradient_of(self._bias))
         return None
 
@@ -222,5 +227,8 @@ def _relu_backward(gradient: Tensor, outputs: Tensor) -> Tensor:
 
 def _write_gradient(gradient: Tensor, inputs: Tensor, weight: Tensor, bias: Tensor) -> None:
     """dh/dW = (dh/dy)^T x and dh/db = sum dh/dy, over the batch."""
-    torch.mm(gradient.t(), inputs, out=gradient_of(weight))
+    if inputs.shape[1] < NARROW <= gradient.shape[1]:
+        gradient_of(weight).copy_(inputs.t().mm(gradient).t())
+    else:
+        torch.mm(gradient.t(), inputs, out=gradient_of(weight))
     torch.sum(gradient, dim=0, out=gradient_of(bias))

@@ -216,18 +216,22 @@ class Learner:
                 kind = config.loss if head == "expected" else "cross-entropy"
                 raise RunFailed(
                     f"the loss became {loss} at update {self.updates - len(losses) + 1 + back} "
-                    f"(mean Q of the batch {value:.3g}, learning rate {config.learning_rate:g}, "
+                    f"(mean Q of the batch {value:.3g}, learning rate {self.learning_rate:g}, "
                     f"loss {kind}): {ADVICE[head]}"
                 )
+
+    def require_finite_weights(self) -> None:
+        """Raise `RunFailed` if a weight is not finite; before they are scored or saved."""
+        if not math.isfinite(self._distance().item()):
+            advice = ADVICE[self._config.head.kind]
+            raise RunFailed(f"non-finite weights after update {self.updates}: {advice}")
 
     # -------------------------------------------------------------------------------- checkpoints
 
     def state(self) -> State:
         """Copies of both networks, Adam's moments and the rule's state, by name; `RunFailed` if the
         weights are not finite."""
-        if not math.isfinite(self._distance().item()):
-            advice = ADVICE[self._config.head.kind]
-            raise RunFailed(f"non-finite weights after update {self.updates}: {advice}")
+        self.require_finite_weights()
         state: State = {f"online.{name}": t for name, t in self.online.state_dict().items()}
         state |= {f"target.{name}": t for name, t in self.target.state_dict().items()}
         state |= {f"adam.{name}": tensor for name, tensor in self._adam.state().items()}

@@ -19,14 +19,14 @@ import torch
 from torch import Tensor, nn
 
 from proxrl.agents import layers
-from proxrl.agents.chain import ArrayFunction, Backward, Chain, Function, Layer, Recorded
+from proxrl.agents.chain import Backward, Chain, Function, Layer, Recorded
 from proxrl.agents.heads import make_head
 from proxrl.agents.noisy import NoisyLinear, make_noisy, noisy_layers
 from proxrl.agents.padding import SameConvolution
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
 from proxrl.plugins import imported
-from proxrl.types import Array, ObservationSpec
+from proxrl.types import Array, ArrayFunction, ObservationSpec
 
 NetworkFunction = Callable[[ObservationSpec, int, tuple[int, ...]], nn.Module]
 EXPECTED = HeadConfig()
@@ -77,17 +77,27 @@ class QNetwork(nn.Module):
         """
         device = next(self.parameters()).device
         body = self._function.of_state() if device.type == "cpu" else None
-        if body is not None and self.head.size == 1 and not self._dueling:
-            return body
+        if body is not None:
+            return self._of_state(body)
 
         @torch.inference_mode()
         def values(state: Array) -> Array:
-            if body is None:
-                numbers = self._function.forward(torch.from_numpy(state[None]).to(device))
-            else:
-                numbers = torch.from_numpy(body(state)[None])
-            found: Array = self.head.values(self._combine(numbers))[0].cpu().numpy()
+            found: Array = self(torch.from_numpy(state[None]).to(device))[0].cpu().numpy()
             return found
+
+        return values
+
+    def _of_state(self, body: ArrayFunction) -> ArrayFunction:
+        """`forward` for one state, in NumPy."""
+        head, size, dueling = self.head.of_state(), self.head.size, self._dueling
+        if size == 1 and not dueling:
+            return body
+
+        def values(state: Array) -> Array:
+            rows = body(state).reshape(-1, size)
+            if dueling:  # as in `_combine`
+                rows = rows[:1] + rows[1:] - rows[1:].mean(axis=0)
+            return head(rows)
 
         return values
 
@@ -102,10 +112,24 @@ class QNetwork(nn.Module):
 
 
 def _function_of(body: nn.Module) -> Function:
-    """A `Chain` for built-in bodies without frozen parameters; otherwise autograd."""
-    if isinstance(body, ConvNet | Dense) and all(p.requires_grad for p in body.parameters()):
+    """A `Chain` for built-in bodies as they were built; autograd for any other module, and if
+    parameters are tied or frozen or layers were replaced, parametrized or hooked."""
+    if isinstance(body, ConvNet | Dense) and _is_unchanged(body):
         return body.as_chain()
     return Recorded(body)
+
+
+def _is_unchanged(body: nn.Module) -> bool:
+    layers = [module for module in body.modules() if not isinstance(module, nn.ModuleList)]
+    hooks = [(m._forward_hooks, m._forward_pre_hooks, m._backward_hooks) for m in layers]
+    parameters = [p for _, p in body.named_parameters(remove_duplicate=False)]
+    return (
+        all(type(layer) in CHAINED for layer in layers)
+        and all(getattr(layer, "bias", True) is not None for layer in layers)
+        and not any(itertools.chain(*hooks))
+        and all(parameter.requires_grad for parameter in parameters)
+        and len(set(parameters)) == len(parameters)
+    )
 
 
 class ConvNet(nn.Module):
@@ -144,7 +168,11 @@ class ConvNet(nn.Module):
         return Chain(first.patches, [first, *dense])
 
     def forward(self, states: Tensor) -> Tensor:
-        return self.as_chain().forward(states)
+        images = scaled_images(states, self._spec).permute(0, 3, 1, 2)
+        for convolution in self.convolutions:
+            images = convolution(images).relu()
+        features: Tensor = self.dense(images.permute(0, 2, 3, 1))
+        return features
 
 
 class Dense(nn.Module):
@@ -165,7 +193,14 @@ class Dense(nn.Module):
         return Chain(lambda states: states.flatten(1).float(), self.chain_layers())
 
     def forward(self, states: Tensor) -> Tensor:
-        return self.as_chain().forward(states)
+        values = states.flatten(1).float()
+        for layer in self.layers:
+            values = layer(values).relu()
+        outputs: Tensor = self.last(values)
+        return outputs
+
+
+CHAINED = (ConvNet, Dense, nn.Conv2d, SameConvolution, nn.Linear, NoisyLinear)
 
 
 def _dense(module: nn.Module, relu: bool) -> Layer:
@@ -301,7 +336,12 @@ def _require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind
     state, which bit-identical resuming requires: two calls on the same random states must agree
     and change nothing."""
     states = _random_states(spec)
-    shape = tuple(body(states[:1].clone()).shape)  # lazy layers draw their weights here
+    one = body(states[:1].clone())  # lazy layers draw their weights here
+    shape = tuple(one.shape)
+    if one.dtype != torch.float32:
+        raise UserError(
+            f"network {kind} returned {one.dtype}, expected torch.float32: add .float()"
+        )
     if shape != (1, outputs):
         raise UserError(
             f"network {kind} returned shape {shape} for one state, expected (1, {outputs})"

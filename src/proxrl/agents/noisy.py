@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from proxrl.transfer import to_device
+
 
 class NoisyLinear(nn.Module):
     """A linear layer whose weights are means, with a learned sigma for each."""
@@ -68,7 +70,7 @@ def draw_noise(layers: list[NoisyLinear], generator: np.random.Generator) -> Non
     for layer in layers:
         for noise in (layer.noise_in, layer.noise_out):
             normal = generator.standard_normal(len(noise), dtype=np.float32)
-            noise.copy_(torch.from_numpy(np.copysign(np.sqrt(np.abs(normal)), normal)))
+            noise.copy_(to_device(np.copysign(np.sqrt(np.abs(normal)), normal), noise.device))
         layer.silent = False
 
 

@@ -36,7 +36,7 @@ class Layout:
         trained = {name: p for name, p in network.named_parameters() if p.requires_grad}
         if not trained:
             raise UserError("the network has no parameter that requires a gradient")
-        _require_separate(trained)
+        _require_separate(dict(network.named_parameters()))
         self.device = next(iter(trained.values())).device
         self.dtypes = list(dict.fromkeys(p.dtype for p in trained.values()))
         self._lengths = [0] * len(self.dtypes)
@@ -91,7 +91,8 @@ def _require_separate(parameters: dict[str, nn.Parameter]) -> None:
         if p.numel()
     )
     for (_, end, one), (start, _, other) in itertools.pairwise(spans):
-        if start < end:
+        trained = parameters[one].requires_grad or parameters[other].requires_grad
+        if trained and start < end:
             raise UserError(
                 f"the network's parameters {one} and {other} share memory: to tie weights, use the "
                 "same nn.Parameter in both places"

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import re
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -10,10 +11,11 @@ import tyro
 
 from proxrl.commands.help import Option, groups_of, help_of
 from proxrl.commands.mistakes import one_line
-from proxrl.config import flatten
+from proxrl.config import RunConfig, flatten, validated
 from proxrl.errors import UserError
 
 Options = TypeVar("Options")
+LONGEST = 300  # characters of a message
 
 
 def value_of(option: str, arguments: list[str]) -> str | None:
@@ -29,8 +31,8 @@ def value_of(option: str, arguments: list[str]) -> str | None:
 def parse_settings(
     kind: type[Options], arguments: list[str], program: str, default: Any
 ) -> Options:
-    """Options with a `RunConfig`: its switches take True, False or no value (True), as do those of
-    the options themselves."""
+    """Options with a valid `RunConfig`: its switches take True, False or no value (True), as do
+    those of the options themselves."""
     own = {field.name: getattr(default, field.name) for field in dataclasses.fields(default)}
     switches = {
         path.replace("_", "-")
@@ -43,7 +45,14 @@ def parse_settings(
         is_switch = argument.removeprefix("--").replace("_", "-") in switches
         if argument.startswith("--") and is_switch and following.startswith("-"):
             explicit.append("True")
-    return parse_options(kind, explicit, program, default, (tyro.conf.FlagConversionOff,))
+    options = parse_options(kind, explicit, program, default, (tyro.conf.FlagConversionOff,))
+    config: RunConfig = options.config  # type: ignore[attr-defined]
+    if config != default.config:
+        try:
+            validated(config)
+        except UserError as error:  # names the setting: with dashes, as it was typed
+            raise UserError(re.sub("^invalid (?=[a-z])", "invalid --", str(error))) from None
+    return options
 
 
 def parse_options(
@@ -70,6 +79,8 @@ def parse_options(
         if not leaving.code:
             raise
     wrong = one_line(complaint.getvalue(), arguments, known)
+    if len(wrong) > LONGEST:  # an odd value that it quotes
+        wrong = f"{wrong[:LONGEST]}..."
     raise UserError(f"{wrong} (see {program} --help)")
 
 

@@ -168,8 +168,10 @@ def resume(arguments: list[str]) -> Callable[[], None]:
 
     def work() -> None:
         from proxrl.training import run
+        from proxrl.training.progress import chosen
 
-        run.resume(folder, options.config, "auto", trust)
+        if not run.is_finished(RunFolder(folder), options.config, chosen("auto")):
+            run.resume(folder, options.config, "auto", trust)
         _print_finished(folder, options.config)
 
     return work

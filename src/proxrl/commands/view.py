@@ -9,6 +9,8 @@ import tyro
 from proxrl.commands.parsing import parse_options
 from proxrl.errors import UserError
 
+MOST_EPISODES = 1_000_000
+
 
 @dataclass(frozen=True)
 class EvalOptions:
@@ -37,8 +39,8 @@ class EvalOptions:
 def evaluate(arguments: list[str]) -> Callable[[], None]:
     """evaluate a run"""
     options = parse_options(EvalOptions, arguments, "proxrl eval")
-    if options.episodes < 1:
-        raise UserError(f"invalid --episodes {options.episodes}: must be at least 1")
+    if not 1 <= options.episodes <= MOST_EPISODES:
+        raise UserError(f"invalid --episodes {options.episodes}: must be in [1, {MOST_EPISODES:,}]")
     if options.seed is not None and options.seed < 0:
         raise UserError(f"invalid --seed {options.seed}: must be non-negative")
     _check_epsilon(options.epsilon)

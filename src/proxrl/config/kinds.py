@@ -29,7 +29,7 @@ def convert(path: str, value: Any, kind: Any) -> Any:
     try:
         return _convert(value, kind)
     except TypeError:
-        raise UserError(f"invalid {path} {value!r}: must be {_format(kind)}") from None
+        raise UserError(f"invalid {path} {value!r:.60}: must be {_format(kind)}") from None
 
 
 def _convert(value: Any, kind: Any) -> Any:

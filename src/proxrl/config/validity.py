@@ -5,11 +5,12 @@ import math
 from proxrl.config.kinds import convert, kind_of
 from proxrl.config.options import check_options
 from proxrl.config.plain import flatten
-from proxrl.config.rules import BUILT_IN, PULLS, SET_KAPPA, WITHOUT_BATCH
+from proxrl.config.rules import BUILT_IN, PULLS, SET_KAPPA, WITHOUT_BATCH, RuleOptions
 from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
 LARGEST = 2**62  # integer
+MOST_UNITS = 2**20  # of a layer
 Rules = list[tuple[str, bool, str]]  # (setting, is it invalid, requirement)
 
 
@@ -21,10 +22,9 @@ def validated(config: RunConfig) -> RunConfig:
             config = config.override({path: converted})
         if isinstance(value, int) and abs(value) > LARGEST and path != "seed":
             raise UserError(f"invalid {path} {str(value)[:20]}...: must be at most 2^62")
-    check_options(config.proximal.adaptive, "proximal.adaptive.")
-    check_options(config.proximal.scheduled, "proximal.scheduled.")
-    check_options(config.proximal.accelerated, "proximal.accelerated.")
-    check_options(config.proximal.metric, "proximal.metric.")
+    for name, options in vars(config.proximal).items():
+        if isinstance(options, RuleOptions):
+            check_options(options, f"proximal.{name}.")
     for rules in (_field_errors, _combination_errors):  # in this order
         for path, invalid, requirement in rules(config):
             if invalid:
@@ -123,7 +123,11 @@ def _field_errors(config: RunConfig) -> Rules:
             kappa is not None and not 0 <= kappa < math.inf,
             "must be finite and non-negative",
         ),
-        ("network.hidden", any(units < 1 for units in c.network.hidden), "must be at least 1 each"),
+        (
+            "network.hidden",
+            any(not 1 <= units <= MOST_UNITS for units in c.network.hidden),
+            f"must be in [1, {MOST_UNITS:,}] each",
+        ),
     ]
 
 

@@ -11,14 +11,13 @@ import logging
 import math
 import operator
 import os
-import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from proxrl.errors import EnvironmentFault, UserError
+from proxrl.errors import EnvironmentFault, UserError, what_raised
 from proxrl.types import Array
 
 LARGEST = float(np.finfo(np.float32).max)  # of a reward: the replay stores float32
@@ -135,15 +134,7 @@ def out_of_range(space: "spaces.Space[Any]", raw: Any) -> str | None:
 
 def raised(method: str, error: BaseException) -> EnvironmentFault:
     """The fault for an exception in the environment's own code, in one line with its place."""
-    if isinstance(error, SystemExit):
-        what = f"{method}() called sys.exit({error.code!r})"
-    else:
-        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-        what = f"{method}() raised {type(error).__name__}{': ' * bool(first)}{first[:200]}"
-    frames = traceback.extract_tb(error.__traceback__)
-    if len(frames) > 1:  # the first is the call itself
-        what += f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
-    return EnvironmentFault(what)
+    return EnvironmentFault(what_raised(f"{method}()", error))
 
 
 @contextlib.contextmanager

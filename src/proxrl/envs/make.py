@@ -1,6 +1,7 @@
 """Make an environment from its id, using its suite's factory."""
 
 import contextlib
+import difflib
 import importlib
 import re
 from collections.abc import Iterator
@@ -10,16 +11,18 @@ import gymnasium
 
 from proxrl.config import ProtocolConfig
 from proxrl.envs import checks
+from proxrl.envs.checked import Checked
 from proxrl.envs.given import PYTHON, arguments_of, factory_of, made_by
 from proxrl.envs.gym import Gym
 from proxrl.envs.journal import Environment
-from proxrl.errors import UserError, did_you_mean
+from proxrl.errors import UserError, what_raised
 from proxrl.plugins import current_folder, import_module, imported
 from proxrl.suites import BUILT_IN, Suite, all_suites, bare_id, suite_of
 from proxrl.types import ObservationSpec
 
 VERSION = re.compile(r"-v(\d+)$")
 GYMNASIUM = re.compile(r" was raised from the environment creator for .*")
+SIMILAR = 0.7  # of the names of two games, for a suggestion
 PLAIN = {
     "sticky_actions": 0.0,
     "frame_skip": 1,
@@ -43,7 +46,9 @@ def make(env: str, protocol: ProtocolConfig, pictures: bool = False) -> Environm
     made: Environment | gymnasium.Env[Any, Any]
     with _making(env):
         made = function(bare_id(env), protocol, pictures)
-    return _adapted(env, made, protocol) if isinstance(made, gymnasium.Env) else made
+    if isinstance(made, gymnasium.Env):
+        return _adapted(env, made, protocol)
+    return made if suite in BUILT_IN else Checked(env, made)
 
 
 def _adapted(env: str, made: "gymnasium.Env[Any, Any]", protocol: ProtocolConfig) -> Gym:
@@ -99,6 +104,8 @@ def _import_provider(env: str, suite: Suite) -> None:
             raise UserError(
                 f"cannot import {error.name}: {env} is registered by the Python module {module}"
             ) from None
+        except ImportError as error:
+            raise UserError(f"cannot import {module}, which registers {env}: {error}") from None
         except (ValueError, TypeError):  # an empty or relative name
             raise UserError(f"invalid --env {env}: {module!r} is not a Python module") from None
 
@@ -110,6 +117,8 @@ def _import_of_suite(env: str, suite: Suite) -> None:
     except ImportError:
         how = f": {suite.install}" if suite.install else f", module {suite.provider}"
         raise UserError(f"{env} needs {suite.title}{how}") from None
+    except (Exception, SystemExit) as error:  # of a third party
+        raise UserError(f"cannot import {what_raised(suite.provider, error)}") from error
     # Some modules register their environments in this function instead of on import.
     if suite.base.env not in gymnasium.registry and hasattr(provider, "register_envs"):
         provider.register_envs()
@@ -123,11 +132,12 @@ def _require_known(env: str) -> None:
             with contextlib.suppress(UserError):
                 _import_of_suite(env, suite)
     ids = [name for name in gymnasium.registry if not _bypasses_its_suite(name)]
-    game = _game(env)
-    same = [name for name in ids if game and _game(name) == game]
+    # By their games: most ids share a version or a namespace, which would make them similar.
+    near = difflib.get_close_matches(_game(env), {_game(name) for name in ids}, 1, SIMILAR)
+    same = [name for name in ids if _game(name) in near]
     same.sort(key=lambda name: (name.lower() != env.lower(), name.count("/"), _newest_first(name)))
-    hint = f"; did you mean {' or '.join(same[:3])}?" if same else did_you_mean(env, ids, most=3)
-    raise UserError(f"unknown environment {env}{hint or '; see `gymnasium.pprint_registry()`'}")
+    hint = f"did you mean {' or '.join(same[:3])}?" if same else "see `gymnasium.pprint_registry()`"
+    raise UserError(f"unknown environment {env}; {hint}")
 
 
 def _bypasses_its_suite(env: str) -> bool:

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from proxrl.paper.scope import comparison, games_of, lacks, within
-from proxrl.paper.verdict import OPPOSITE, Answer, all_of, decided, no_pair
-from proxrl.report.findings import Findings, sync_ratio_estimate, sync_ratios
+from proxrl.paper.scope import both_pairs, games_of, lacks, within
+from proxrl.paper.verdict import OPPOSITE, Answer, decided
+from proxrl.report.findings import Comparison, Findings, sync_ratio_estimate, sync_ratios
 
 
 def lipschitz(findings: Findings) -> Answer:
@@ -27,25 +27,20 @@ def lipschitz(findings: Findings) -> Answer:
 
 def smaller_syncs(findings: Findings) -> Answer:
     """By the interval of the ratio; the paper claims a ratio below 1, for DQN and for Rainbow."""
-    study = findings.study
-    answers: list[Answer] = []
-    for pro in ("dqn-pro", "rainbow-pro"):
-        one = comparison(findings, pro)
-        if one is None:
-            answers.append(no_pair(pro))
-            continue
+
+    def check(one: Comparison) -> Answer:
         ratios = sync_ratios(one.pro, one.base)
         ratios = ratios[np.isfinite(ratios)]
         ratio, runs, fewest = sync_ratio_estimate(one.pro, one.base)
         if not len(ratios) or not math.isfinite(ratio.value):
-            answers.append(("not testable", f"{one.pro.name}: no target updates recorded"))
-            continue
+            return "not testable", f"{one.pro.name}: no target updates recorded"
         what = (
             f"{one.pro.name} / {one.base.name}, smaller in {int((ratios < 1).sum())} of "
             f"{len(ratios)} games"
         )
         verdict, text = decided(ratio, 1.0, what, runs, fewest)
-        pair = one.pro, one.base
+        study, pair = findings.study, (one.pro, one.base)
         missing = lacks(study, games_of(study, *pair), 4, *pair, frames=False)
-        answers.append(within(missing, (OPPOSITE[verdict], text), study))
-    return all_of(answers)
+        return within(missing, (OPPOSITE[verdict], text), study)
+
+    return both_pairs(findings, check)

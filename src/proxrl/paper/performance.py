@@ -2,6 +2,7 @@
 
 from proxrl.paper.scope import (
     PAPER_FRAMES,
+    both_pairs,
     comparison,
     games_of,
     lacks,
@@ -12,7 +13,7 @@ from proxrl.paper.scope import (
 )
 from proxrl.paper.verdict import Answer, Check, all_of, decide, no_pair, only, shown
 from proxrl.report import scores
-from proxrl.report.findings import Findings
+from proxrl.report.findings import Comparison, Findings
 from proxrl.report.statistics import Estimate
 
 WIDEST = 0.25  # largest interval, relative to the number, that can confirm it
@@ -66,17 +67,14 @@ def is_number(median: Estimate, number: float) -> Answer:
 def medians_ordered(findings: Findings) -> Answer:
     """Both pairs, on the human scale."""
     study = findings.study
-    answers: list[Answer] = []
-    for pro in ("dqn-pro", "rainbow-pro"):
-        one = comparison(findings, pro)
-        if one is None:
-            answers.append(no_pair(pro))
-            continue
+
+    def check(one: Comparison) -> Answer:
         pair = one.pro, one.base
         missing = lacks(study, games_of(study, *pair), scores.paper_games(), *pair)
         what = f"median of {one.pro.name} − {one.base.name}"
-        answers.append(within(missing, decide(one, one.median_difference, 0.0, what), study))
-    return all_of(answers)
+        return within(missing, decide(one, one.median_difference, 0.0, what), study)
+
+    return both_pairs(findings, check)
 
 
 def best_c(findings: Findings) -> Answer:

@@ -5,13 +5,13 @@ where that differs (`dqn-authors`, `rainbow-authors`; docs/fidelity.md, A). Both
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from proxrl.config import flatten
-from proxrl.paper.verdict import Answer
+from proxrl.paper.verdict import Answer, all_of, no_pair
 from proxrl.report import scores
 from proxrl.report.findings import Comparison, Findings
 from proxrl.report.series import agent_settings
@@ -49,6 +49,12 @@ def comparison(findings: Findings, pro: str) -> Comparison | None:
     """A paper's agent with the pull against the same agent without."""
     found = (one for one in findings.pulls if paper_agent(one.pro.series.agent) == pro)
     return next(found, None)
+
+
+def both_pairs(findings: Findings, check: Callable[[Comparison], Answer]) -> Answer:
+    """A claim about DQN Pro and Rainbow Pro alike."""
+    found = {pro: comparison(findings, pro) for pro in ("dqn-pro", "rainbow-pro")}
+    return all_of([check(one) if one else no_pair(pro) for pro, one in found.items()])
 
 
 def games_of(study: StudyResults, *blocks: Block) -> set[str]:

@@ -79,9 +79,9 @@ class PlanOptions:
 
 def run(options: PlanOptions) -> list[Path]:
     """Run the command and print the results; returns the files written."""
-    console = Console()
+    console = Console(markup=False)
     if not console.is_terminal:
-        console = Console(width=120)  # a pipe has no width
+        console = Console(width=120, markup=False)  # a pipe has no width
     if options.theory:
         _theory(options, console)
         return []
@@ -356,7 +356,7 @@ def _outside_table(findings: "list[Finding]") -> Table:
 @contextmanager
 def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on a terminal (stderr); otherwise a line every 10%."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, markup=False)
     if not console.is_terminal:
         tenths = set[int]()
 

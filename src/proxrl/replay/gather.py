@@ -9,6 +9,7 @@ import torch
 
 from proxrl.replay.log import ReplayLog
 from proxrl.replay.nstep import n_step
+from proxrl.transfer import to_device
 from proxrl.types import Array, Batch, ObservationSpec
 
 
@@ -50,9 +51,9 @@ class Gather:
         states, next_states = self._gather(torch.from_numpy(slots.reshape(-1)))
         return Batch(
             states=states,
-            actions=torch.from_numpy(actions[:, 0].astype(np.int64)).to(self._device),
-            returns=torch.from_numpy(returns).to(self._device),
-            discounts=torch.from_numpy(discounts).to(self._device),
+            actions=to_device(actions[:, 0].astype(np.int64), self._device),
+            returns=to_device(returns, self._device),
+            discounts=to_device(discounts, self._device),
             next_states=next_states,
             indices=steps,
         )
@@ -91,7 +92,7 @@ class _Buffer:
         """States and next states, copied to the device."""
         if self._device.type == "cpu":
             return self._split_here
-        states = self.states.to(self._device, non_blocking=True)
+        states = self.states.to(self._device, non_blocking=self._copied is not None)
         if self._copied is not None:
             self._copied.record()
         return self._split(states)

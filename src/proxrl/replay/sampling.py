@@ -19,6 +19,7 @@ from proxrl.config import ReplayConfig
 from proxrl.errors import UserError
 from proxrl.replay.gather import Gather
 from proxrl.replay.sumtree import SumTree
+from proxrl.transfer import to_device
 from proxrl.types import Array, Batch, Saveable, State
 
 SMALLEST = 1e-10  # added to every priority, so that none is 0
@@ -31,7 +32,7 @@ class Replay(Saveable, Protocol):
         """Number of transitions that can be sampled: complete and alive."""
 
     def sample(self) -> Batch:
-        """A batch whose states are valid until the next call."""
+        """A batch whose states are valid until the call after next."""
 
     def update(self, indices: Array, priorities: torch.Tensor) -> None:
         """Update the priorities of sampled transitions."""
@@ -90,11 +91,11 @@ class PrioritisedReplay:
         found = self._tree.leaves[leaves]
         weights = (found.min() / found) ** self._beta
         batch = self._gather(steps)
-        return batch._replace(
-            weights=torch.from_numpy(weights.astype(np.float32)).to(batch.returns.device)
-        )
+        weights = to_device(weights.astype(np.float32), batch.returns.device)
+        return batch._replace(weights=weights)
 
     def update(self, indices: Array, priorities: torch.Tensor) -> None:
+        """Waits for the device: the next draw depends on these priorities."""
         raw = priorities.detach().cpu().numpy().astype(np.float64)
         leaves = (raw + SMALLEST) ** self._alpha
         leaves[~np.isfinite(leaves)] = self._largest  # non-finite loss: the run is about to stop

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import tyro
 
-from proxrl.errors import UserError
+from proxrl.errors import UserError, printable
 
 if TYPE_CHECKING:
     from proxrl.report.overview import Part
@@ -87,10 +87,11 @@ def make_report(
         *(["--resamples", str(resamples)] if resamples != 10_000 else []),
         *(["--layout", layout] if layout else []),
     ]
-    command = " ".join(["proxrl report", *(root.resolve().name for root in roots), *options])
+    names = [printable(root.resolve().name) for root in roots]
+    command = " ".join(["proxrl report", *names, *options])
     if len(sections) == 1:
         part = _part(found, sections[0], found.name, "", baselines, resamples, command)
-        write_files(out, part.files)
+        write_files(out, part.files, say)
         return out / "index.html", part.summary
     if advice := budgets(sections):
         say(advice)
@@ -98,13 +99,13 @@ def make_report(
     parts = []
     for one in sections:
         envs = " ".join(sorted({run.asked.env for run in one.runs if run.usable}))
-        source = f"{' '.join(root.resolve().name for root in roots)} --env {envs}"
+        source = f"{' '.join(names)} --env {envs}"
         curves = baselines if one in drawable else None
         parts.append(_part(found, one, one.name, source, curves, resamples, command))
     files = overview(found, parts, unplaced, advice, command)
     for part in parts:
         files |= {f"{part.section.slug}/{name}": content for name, content in part.files.items()}
-    write_files(out, files)
+    write_files(out, files, say)
     summary = [f"{part.section.name}: {line}" for part in parts for line in part.summary]
     return out / "index.html", summary
 

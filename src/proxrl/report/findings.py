@@ -96,6 +96,25 @@ class Findings:
     resamples: int
 
     @property
+    def has_intervals(self) -> bool:
+        return any(one.improvement.has_interval for one in self.comparisons) or any(
+            one.metrics["IQM"].has_interval for one in self.aggregates
+        )
+
+    @property
+    def metric_names(self) -> list[str]:
+        """The aggregates to show: of those that are equal (with two games the median and the mean,
+        with one run of each all of them) only the first; with one game IQM and mean."""
+        games = max((one.games for one in self.aggregates), default=0)
+        shown: dict[str, list[str]] = {}
+        for name in METRICS if games > 1 else ("IQM", "mean"):
+            if all(name in one.metrics for one in self.aggregates):
+                values = [f"{one.metrics[name].value:.9g}" for one in self.aggregates]
+                if values not in shown.values():
+                    shown[name] = values
+        return list(shown)
+
+    @property
     def pulls(self) -> tuple[Comparison, ...]:
         """The main comparisons that show what the pull does."""
         return tuple(one for one in self.main_comparisons if one.is_the_pull)

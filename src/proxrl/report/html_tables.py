@@ -9,12 +9,12 @@ import numpy as np
 
 from proxrl.report.baselines import ITERATION_STEPS, Baseline
 from proxrl.report.figures.finals import baseline_aggregates, baseline_games
-from proxrl.report.findings import METRICS, Comparison, Findings
+from proxrl.report.findings import Comparison, Findings
 from proxrl.report.labels import shown
-from proxrl.report.runs import Run
 from proxrl.report.statistics import Estimate, nanmean, standard_error
 from proxrl.report.study import StudyResults, game_of
 from proxrl.report.training import latest, protocol_differences, rows
+from proxrl.runs.record import Run
 from proxrl.types import Array
 
 if TYPE_CHECKING:
@@ -34,12 +34,13 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Sortable; columns from `numeric` on are numbers."""
+    """`numeric`: the columns with numbers; a page without a script has no sortable tables."""
 
     id: str
     heads: Sequence[str]
     rows: Sequence[Sequence[Cell]]
-    numeric: int = 99
+    numeric: Sequence[int] = ()
+    sortable: bool = True
 
 
 def _number(value: float, form: str = ",.2f", rest: str = "") -> Cell:
@@ -53,7 +54,7 @@ def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> Table 
     if not findings.aggregates:
         return None
     study = findings.study
-    names = [name for name in METRICS if name in findings.aggregates[0].metrics]
+    names = findings.metric_names
     rows = [
         [
             Cell(one.block.name),
@@ -73,7 +74,7 @@ def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> Table 
                 Cell("5 seeds", "0", "n"),
             ]
         )
-    return Table("aggregate-table", ["series", *names, "games", "runs"], rows, 1)
+    return Table("aggregate-table", ["series", *names, "games", "runs"], rows, range(1, 99))
 
 
 def training_table(study: StudyResults, baselines: Sequence[Baseline]) -> Table | None:
@@ -97,7 +98,7 @@ def training_table(study: StudyResults, baselines: Sequence[Baseline]) -> Table 
         for row in last
     ]
     heads = ["series", "game", "agent steps", "these runs", "published", "its training return"]
-    return Table("training-table", heads, body)
+    return Table("training-table", heads, body, (2, 3, 5))
 
 
 def training_caption(study: StudyResults) -> str:
@@ -120,12 +121,12 @@ def _estimate(one: Estimate) -> Cell:
 
 def games_table(findings: Findings) -> Table:
     study = findings.study
-    heads = ["game", *(block.name for block in study.blocks)]
+    heads = [study.place, *(block.name for block in study.blocks)]
     scaled = study.scale.kind != "raw"  # a gain is relative to a human or DQN score
     for one in findings.main_comparisons:
         pro, base = one.pro.name, one.base.name
         heads += [f"{pro} gain", f"{pro} area gain"] if scaled else []
-        heads.append(f"P({pro} > {base})")
+        heads += [f"P({pro} > {base})"] if one.improvement.has_interval else []
     means = [nanmean(block.final) for block in study.blocks]
     errors = [standard_error(block.final) for block in study.blocks]
     counts = [(~np.isnan(block.final)).sum(axis=0) for block in study.blocks]
@@ -139,9 +140,10 @@ def games_table(findings: Findings) -> Table:
             cells.append(_number(float(mean[game]), form, spread + few))
         for one in findings.main_comparisons:
             cells += _gain_cells(one, game) if scaled else []
-            cells.append(_number(_chance(one.pro.final[:, game], one.base.final[:, game])))
+            if one.improvement.has_interval:
+                cells.append(_number(_chance(one.pro.final[:, game], one.base.final[:, game])))
         rows.append(cells)
-    return Table("games-table", heads, rows, 1)
+    return Table("games-table", heads, rows, range(1, len(heads)))
 
 
 def _gain_cells(one: Comparison, game: int) -> list[Cell]:
@@ -175,7 +177,7 @@ def claims_table(claims: Sequence["Claim"]) -> Table:
 
 def protocol_table(study: StudyResults) -> Table:
     rows = [[Cell(name), Cell(shown(value) or "–")] for name, value in study.protocol.items()]
-    return Table("protocol-table", ["setting", "value"], rows)
+    return Table("protocol-table", ["setting", "value"], rows, sortable=False)
 
 
 def series_table(study: StudyResults) -> Table:
@@ -187,7 +189,8 @@ def series_table(study: StudyResults) -> Table:
         [Cell(name), *(Cell(shown(one.get(name)) or "–") for one in all_settings)]
         for name in differ
     ]
-    return Table("series-table", ["setting", *(b.name for b in study.blocks)], rows)
+    heads = ["setting", *(b.name for b in study.blocks)]
+    return Table("series-table", heads, rows, sortable=False)
 
 
 def runs_table(study: StudyResults) -> Table:
@@ -205,13 +208,14 @@ def runs_table(study: StudyResults) -> Table:
         ]
         for name, game, seed in study.missing
     ]
-    return Table("runs-table", ["run", "status", "series", "game", "seed", "steps", "note"], rows)
+    heads = ["run", "status", "series", study.place, "seed", "steps", "note"]
+    return Table("runs-table", heads, rows, (4, 5))
 
 
 def unplaced_table(runs: Sequence[Run]) -> Table:
     """Runs that are in no section."""
     rows = [[Cell(run.path), Cell(run.status, kind=run.status), Cell(run.note)] for run in runs]
-    return Table("runs-table", ["run", "status", "note"], rows)
+    return Table("runs-table", ["run", "status", "note"], rows, sortable=False)
 
 
 def _run_row(run: Run, series: str) -> list[Cell]:

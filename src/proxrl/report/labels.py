@@ -40,6 +40,25 @@ WORDS: dict[str, Callable[[Any], str]] = {
 }
 
 
+METRIC_LABELS = {
+    "sync_distance": "size of the target updates",
+    "value_distance": "|Q online − Q target|",
+    "parameter_distance": "distance ‖w − θ‖",
+    "rule/kappa": "κ, pull per sync",
+    "rule/signal": "ρ, share of signal in the gradient",
+    "rule/momentum": "momentum of the anchor",
+    "rule/rejected": "share of extrapolations rejected",
+    "rule/evenness": "evenness of the pull over the weights",
+}
+
+
+def metric_label(name: str) -> str:
+    """What a curve shows; metrics of a user's own rule by their own names."""
+    if name.startswith("rule/kappa/"):
+        return f"κ of {name.removeprefix('rule/kappa/')}"
+    return METRIC_LABELS.get(name) or f"{name.removeprefix('rule/').replace('_', ' ')} (rule)"
+
+
 def labels(varied: Sequence[str], settings: Mapping[str, Any], preset: Mapping[str, Any]) -> str:
     """What distinguishes a series, in words; `preset`: the settings of its agent's preset."""
     found = (_label(name, settings, varied, preset) for name in varied)

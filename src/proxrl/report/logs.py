@@ -213,6 +213,9 @@ def _log(
     returns: Array,
     settings: Mapping[str, Any] | None = None,
 ) -> Log:
+    for what, text in (("agent", agent), ("environment", env)):
+        if not text.isprintable():
+            raise _Damaged(f"invalid {what} {text!r:.40}: not printable")
     if not np.isfinite(returns).all():
         raise _Damaged("a return that is not finite")
     if not 1 <= int(steps[-1]) <= LARGEST or int(steps[0]) < 0:

@@ -1,44 +1,57 @@
-"""Writing a report: only into files that an earlier report wrote, or that do not exist."""
+"""Writing a report: only over files that an earlier report wrote and nobody has edited since.
+
+The manifest has a SHA-256 of each file. While a report is being written it has two, because a
+process that is killed leaves some files of the earlier report and some of the new one.
+"""
 
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 from proxrl.errors import UserError
-from proxrl.files import plain, read_bytes
+from proxrl.files import read_bytes
 
-MANIFEST = ".proxrl-report.json"  # files of ours -> SHA-256
-FILES = ("index.html", "scores.csv", "training_returns.csv")
+MANIFEST = ".proxrl-report.json"  # files of ours -> SHA-256, or two of them
+FILES = ("index.html", "scores.csv", "training_returns.csv", "trials.csv")
+EDITED = ".edited"  # suffix of the copy of a file that someone has edited
 
 
-def write_files(out: Path, files: dict[str, bytes]) -> None:
+def write_files(
+    out: Path, files: dict[str, bytes], say: Callable[[str], None] = lambda line: None
+) -> None:
     """Write the files and the manifest, and remove files of an earlier report that this one does
-    not have. Files that are not in the manifest are never overwritten or removed."""
+    not have. Files that are not in the manifest are never overwritten or removed; those that were
+    edited since are renamed, and `say` names them."""
     folders = sorted({parent for name in files for parent in (out / name).parents if parent != out})
     for folder in folders:
         if out in folder.parents and folder.is_symlink():
             raise UserError(f"{folder} is a symbolic link: choose another --out")
-    ours = _manifest(out) or _before_manifests(out, files)
+    ours = _manifest(out)
     for name in files:
         if name not in ours and os.path.lexists(out / name):
             raise UserError(
                 f"{out / name} exists and was not made by `proxrl report`: "
-                "choose another --out, or move it"
+                "move it, or choose another folder"
             )
     digests = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    either = {name: f"{ours.get(name, '')} {digest}".strip() for name, digest in digests.items()}
     try:
         for name in files:
             (out / name).parent.mkdir(parents=True, exist_ok=True)
-        _replace(out / MANIFEST, json.dumps({**ours, **digests}, indent=1).encode())  # before them
+        edited = [name for name in files if os.path.lexists(out / name)]
+        edited = [name for name in edited if not _is_one_of(out / name, either[name])]
+        kept = [_keep(out / name) for name in edited]
+        if kept:
+            say(f"{', '.join(edited)} edited since the last report: kept as {', '.join(kept)}")
+        _replace(out / MANIFEST, json.dumps({**ours, **either}, indent=1).encode())  # before them
         for name, content in files.items():
             _replace(out / name, content)
         for name in sorted(ours.keys() - files.keys()):
             path = out / name
-            # if modified since, it is no longer ours
-            if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == ours[name]:
+            if _is_one_of(path, ours[name]):  # else it was edited, and is no longer ours
                 path.unlink()
                 _remove_empty(path.parent, out)
         _replace(out / MANIFEST, json.dumps(digests, indent=1).encode())
@@ -46,11 +59,33 @@ def write_files(out: Path, files: dict[str, bytes]) -> None:
         raise UserError(f"cannot write to {out}: {error.strerror or error}") from None
 
 
+def _is_one_of(path: Path, digests: str) -> bool:
+    """Whether a regular file has one of these digests."""
+    try:
+        return hashlib.sha256(read_bytes(path)).hexdigest() in digests.split()
+    except OSError:
+        return False
+
+
+def _keep(path: Path) -> str:
+    """Rename an edited file; returns its new name."""
+    number, kept = 1, path.with_name(path.name + EDITED)
+    while os.path.lexists(kept):
+        number += 1
+        kept = path.with_name(f"{path.name}{EDITED}-{number}")
+    path.rename(kept)
+    return kept.name
+
+
 def _replace(path: Path, content: bytes) -> None:
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.writing")
-    with open(unfinished, "xb") as file:  # a new file, never through a link
-        file.write(content)
-    os.replace(unfinished, path)
+    try:
+        with open(unfinished, "xb") as file:  # a new file, never through a link
+            file.write(content)
+        os.replace(unfinished, path)
+    except OSError:  # the disk is full
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def _manifest(out: Path) -> dict[str, str]:
@@ -80,16 +115,6 @@ def _remove_empty(folder: Path, out: Path) -> None:
     while folder != out and not any(folder.iterdir()):
         folder.rmdir()
         folder = folder.parent
-
-
-def _before_manifests(out: Path, files: Iterable[str]) -> dict[str, str]:
-    """Reports of proxrl 0.1 have no manifest: recognised by the page, they may be overwritten."""
-    try:
-        with open(out / "index.html", "rb", opener=plain) as file:
-            is_ours = b'<p class="kicker">proxrl report</p>' in file.read(2**16)
-    except OSError:
-        return {}
-    return dict.fromkeys(files, "") if is_ours else {}
 
 
 def require_writable(out: Path) -> None:

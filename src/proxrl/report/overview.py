@@ -9,15 +9,17 @@ from markupsafe import Markup
 
 from proxrl import __version__
 from proxrl.report import html_tables as tables
-from proxrl.report import page
 from proxrl.report.baselines import Baseline
 from proxrl.report.figures import Drawn
 from proxrl.report.findings import Findings
+from proxrl.report.html import render_page
 from proxrl.report.html_tables import Cell, Table
 from proxrl.report.labels import shown
-from proxrl.report.runs import Found, Run
+from proxrl.report.page import series_colours
+from proxrl.report.runs import Found
 from proxrl.report.sections import Section, differences
 from proxrl.report.words import lead, verdicts
+from proxrl.runs.record import Run
 
 FEW_GAMES = 4  # up to this many, an overview shows their learning curves
 
@@ -38,28 +40,22 @@ def overview(
     found: Found, parts: Sequence[Part], unplaced: Sequence[Run], advice: str, command: str
 ) -> dict[str, bytes]:
     """index.html and scores.csv of the whole report."""
-    dark = {
-        pair: None
-        for part in parts
-        for pair in page.dark_colours(part.findings.study, part.baselines)
-    }
-    style = Markup(page.asset("page.css") + page.dark_rules(dark))
+    colours = [pair for one in parts for pair in series_colours(one.findings.study, one.baselines)]
     runs = sum(len(part.section.runs) for part in parts) + len(unplaced)
-    text = (
-        page.environment()
-        .get_template("overview.html")
-        .render(
-            policy=page.policy(style),
-            style=style,
-            heading=found.about.title or found.name,
-            lead=f"{len(parts)} sections · {runs} runs",
-            advice=advice,
-            parts=[_shown(part) for part in parts],
-            differences=_differences(parts),
-            unplaced=tables.unplaced_table(unplaced) if unplaced else None,
-            command=command,
-            version=__version__,
-        )
+    heading = found.about.title or found.name
+    text = render_page(
+        "overview.html",
+        colours,
+        maker="proxrl report",
+        tab=heading,
+        heading=heading,
+        lead=f"{len(parts)} sections · {runs} runs",
+        advice=advice,
+        parts=[_shown(part) for part in parts],
+        differences=_differences(parts),
+        unplaced=tables.unplaced_table(unplaced) if unplaced else None,
+        command=command,
+        version=__version__,
     )
     return {"index.html": text.encode(), "scores.csv": _scores(parts, unplaced).encode()}
 
@@ -74,7 +70,7 @@ def _shown(part: Part) -> dict[str, object]:
         "name": part.section.name,
         "slug": part.section.slug,
         "lead": lead(study),
-        "verdicts": [(head, text[:1].upper() + text[1:]) for head, text in verdicts(part.findings)],
+        "verdicts": verdicts(part.findings),
         "svg": Markup(figure.svg) if figure else None,
         "caption": figure.plot.caption if figure else "",
         "wide": len(study.games) > 1,
@@ -88,7 +84,8 @@ def _differences(parts: Sequence[Part]) -> Table:
         [Cell(name), *(Cell(shown(value) or "–") for value in values)]
         for name, values in differences(sections).items()
     ]
-    return Table("protocol-table", ["setting", *(one.name for one in sections)], rows)
+    heads = ["setting", *(one.name for one in sections)]
+    return Table("protocol-table", heads, rows, sortable=False)
 
 
 def _scores(parts: Sequence[Part], unplaced: Sequence[Run]) -> str:

@@ -6,24 +6,21 @@ Jinja2 escapes them, and a Content-Security-Policy allows only the page's own sc
 sheet, by hash. The same study gives the same bytes.
 """
 
-import base64
-import hashlib
 import json
 import math
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from proxrl import __version__
 from proxrl.report import html_tables as tables
 from proxrl.report.baselines import Baseline
 from proxrl.report.figures import Drawn
-from proxrl.report.figures.drawing import INK, MUTED, PAPER, RULE
 from proxrl.report.findings import Findings
+from proxrl.report.html import render_page
+from proxrl.report.labels import metric_label
 from proxrl.report.statistics import nanmean, standard_error
 from proxrl.report.study import StudyResults
 from proxrl.report.training import missing_note
@@ -37,7 +34,7 @@ FEW_GAMES = 8  # up to this many, the curves of every game come first
 FEW_POINTS = 50  # of a published curve; above, every second point is in the page
 MOST_VALUES = 150_000  # in the page's JSON; above, only every n-th point is included
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-METRICS = ("eval_return", "sync_distance", "value_distance", "kappa", "signal")
+FEW_ROWS = 5  # up to this many, a table has no search field
 
 
 def render(
@@ -50,110 +47,56 @@ def render(
 ) -> str:
     """The whole file; `above` is the address of the page of all sections, if there are several."""
     study = findings.study
-    style = Markup(asset("page.css") + dark_rules(dark_colours(study, baselines)))
-    script = Markup(asset("page.js"))
     counts = [one.verdict for one in claims]
     curves = next(one.plot for one in drawn if one.plot.id == "learning_curves")
-    return (
-        environment()
-        .get_template("page.html")
-        .render(
-            policy=policy(style, script),
-            style=style,
-            script=script,
-            data=Markup(_json(_data(study, baselines))),
-            tab=" · ".join(filter(None, (study.about.title, figures(study), study.name))),
-            heading=title(study),
-            paper=figures(study),
-            lead=lead(study),
-            verdicts=[(head, text[:1].upper() + text[1:]) for head, text in verdicts(findings)],
-            notes=[method(study), *coverage(findings), *missing_note(study, baselines)],
-            curves=curves,
-            games=study.games,
-            few=len(study.games) <= FEW_GAMES,
-            figures=[(one.plot, Markup(one.svg)) for one in drawn if one.plot is not curves],
-            aggregates=tables.aggregate_table(findings, baselines),
-            training=tables.training_table(study, baselines),
-            training_caption=tables.training_caption(study),
-            games_table=tables.games_table(findings),
-            claims=tables.claims_table(claims) if claims else None,
-            counts=", ".join(f"{counts.count(one)} {one}" for one in dict.fromkeys(counts)),
-            unchecked=(
-                "Not checked: the paper’s claims are about its own settings, which logs of other "
-                "libraries do not record."
-                if study.from_other_libraries
-                else "Not checked: the paper’s claims are about Atari, and these runs are not."
-            ),
-            settings_known=not study.from_other_libraries,
-            protocol=tables.protocol_table(study),
-            series=tables.series_table(study),
-            runs=tables.runs_table(study),
-            command=command,
-            version=__version__,
-            above=above,
-            scaled=study.scale.kind != "raw",
-        )
+    several = study.most_seeds > 1
+    return render_page(
+        "page.html",
+        series_colours(study, baselines),
+        script="page.js",
+        maker="proxrl report",
+        tab=" · ".join(filter(None, (study.about.title, figures(study), study.name))),
+        heading=title(study),
+        paper=figures(study),
+        lead=lead(study),
+        verdicts=verdicts(findings),
+        notes=[method(findings), *coverage(findings), *missing_note(study, baselines)],
+        data=Markup(_json(_data(study, baselines))),
+        curves=curves,
+        games=study.games,
+        place=study.place,
+        few=len(study.games) <= FEW_GAMES,
+        few_rows=FEW_ROWS,
+        several_seeds=several,
+        bands=several or bool(baselines),
+        figures=[(one.plot, Markup(one.svg)) for one in drawn if one.plot is not curves],
+        aggregates=tables.aggregate_table(findings, baselines),
+        training=tables.training_table(study, baselines),
+        training_caption=tables.training_caption(study),
+        games_table=tables.games_table(findings),
+        gains=study.scale.kind != "raw" and bool(findings.main_comparisons),
+        claims=tables.claims_table(claims) if claims else None,
+        counts=", ".join(f"{counts.count(one)} {one}" for one in dict.fromkeys(counts)),
+        unchecked=(
+            "Not checked: the paper’s claims are about its own settings, which logs of other "
+            "libraries do not record."
+            if study.from_other_libraries
+            else "Not checked: the paper’s claims are about Atari, and these runs are not."
+        ),
+        settings_known=not study.from_other_libraries,
+        protocol=tables.protocol_table(study),
+        series=tables.series_table(study),
+        runs=tables.runs_table(study),
+        command=command,
+        version=__version__,
+        above=above,
     )
 
 
-@cache
-def environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("proxrl.report", "assets"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["code"] = _code
-    return environment
-
-
-def _code(text: str) -> Markup:
-    """Escape text and turn `code` into a code element."""
-    parts = text.split("`")
-    if len(parts) % 2 == 0:  # unbalanced backticks stay as they are
-        return escape(text)
-    return Markup("").join(
-        Markup("<code>{}</code>").format(part) if at % 2 else escape(part)
-        for at, part in enumerate(parts)
-    )
-
-
-def asset(name: str) -> str:
-    loader = environment().loader
-    assert loader is not None
-    return loader.get_source(environment(), name)[0]
-
-
-def _hash(content: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-
-
-def policy(style: str, script: str | None = None) -> str:
-    """The Content-Security-Policy of a page: this style sheet and this script only."""
-    scripts = f"script-src '{_hash(script)}'; " if script is not None else ""
-    return (
-        f"default-src 'none'; {scripts}style-src '{_hash(style)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def dark_colours(study: StudyResults, baselines: Sequence[Baseline]) -> dict[tuple[str, str], None]:
-    """The figures' colours, each with the one that replaces it in dark mode."""
-    fixed = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--card)"}
-    series = [(block.series.colour, block.series.dark) for block in study.blocks]
-    return dict.fromkeys((*fixed.items(), *series, *((one.colour, one.dark) for one in baselines)))
-
-
-def dark_rules(pairs: Iterable[tuple[str, str]]) -> str:
-    """CSS rules that recolour the figures in dark mode."""
-    rules = "".join(
-        f'.plot [{what}="{light}"]{{{what}:{dark}}}'
-        for light, dark in pairs
-        for what in ("fill", "stroke")
-    )
-    return f"@media (prefers-color-scheme:dark){{{rules}}}\n"
+def series_colours(study: StudyResults, baselines: Sequence[Baseline]) -> Iterator[tuple[str, str]]:
+    """The colours of series, each with the one that replaces it in dark mode."""
+    yield from ((block.series.colour, block.series.dark) for block in study.blocks)
+    yield from ((one.colour, one.dark) for one in baselines)
 
 
 # ------------------------------------------------------------------------ the curves of every game
@@ -163,14 +106,18 @@ def _data(study: StudyResults, baselines: Sequence[Baseline]) -> dict[str, Any]:
     """The input of page.js: for each game and series, the returns of every run, and mean and
     standard error of every metric, packed."""
     frames = study.frame_skip if study.in_frames else 1
-    values = len(study.runs) * study.points.size * (1 + 6 / max(len(study.seeds), 1))
+    metrics = _metrics(study)
+    values = len(study.runs) * study.points.size * (1 + 2 * len(metrics) / max(len(study.seeds), 1))
     thin = slice(None, None, -math.ceil(values / MOST_VALUES))  # always keeps the last point
     scaled = study.scale.known if study.scale.kind != "raw" else np.zeros(len(study.games), bool)
     return {
         "axis": study.axis_name,
-        "returns": f"{study.episodes_are} return",
+        "metrics": {
+            "eval_return": f"{study.episodes_are} return",
+            **({"scaled": study.scale.unit} if scaled.any() else {}),
+            **{name: metric_label(name) for name in metrics if name != "eval_return"},
+        },
         "x": study.axis[thin][::-1].tolist(),
-        "unit": study.scale.unit,
         "games": list(study.games),
         "scale": [
             [low, high] if known else None
@@ -182,7 +129,7 @@ def _data(study: StudyResults, baselines: Sequence[Baseline]) -> dict[str, Any]:
             {
                 **_style(block.series),
                 "games": [
-                    _game({name: block.curves[name][:, at, thin][:, ::-1] for name in METRICS})
+                    _game({name: block.curves[name][:, at, thin][:, ::-1] for name in metrics})
                     for at in range(len(study.games))
                 ],
             }
@@ -200,6 +147,17 @@ def _data(study: StudyResults, baselines: Sequence[Baseline]) -> dict[str, Any]:
             for one in baselines
         ],
     }
+
+
+def _metrics(study: StudyResults) -> list[str]:
+    """The curves that a run has, including those of proximal rules."""
+    measured = (
+        name
+        for block in study.blocks
+        for name, curve in block.curves.items()
+        if np.isfinite(curve).any()
+    )
+    return list(dict.fromkeys(measured))
 
 
 def _every_other(one: Baseline, study: StudyResults) -> Array:

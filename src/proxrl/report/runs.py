@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from proxrl.config import RunConfig
-from proxrl.errors import UserError
+from proxrl.errors import UserError, printable
 from proxrl.report.logs import as_runs, read_logs
-from proxrl.runs.record import CURVES, Run, read_run, run_folders
+from proxrl.runs.record import Run, read_run, run_folders
 from proxrl.runs.study_file import About, read_about
 from proxrl.suites import suite_of
-
-__all__ = ["CURVES", "Found", "Run", "expand", "find_runs", "matching", "read_run", "read_runs"]
 
 TRAIN = "train one with `proxrl train dqn-pro --env CartPole-v1`"
 
@@ -55,9 +53,8 @@ def find_runs(
             runs += [replace(run, path=os.path.join(label, run.path)) for run in own]
 
         def named(path: Path, root: Path = root, label: str = label) -> str:
-            return (
-                os.path.join(label, path.relative_to(root)) if path != root else label or root.name
-            )
+            name = os.path.join(label, path.relative_to(root)) if path != root else label
+            return printable(name or root.name)
 
         found, unreadable = read_logs(root, named, layout)
         logs += found
@@ -72,7 +69,7 @@ def find_runs(
             f"none of the {len(runs)} runs in {where} can be reported: "
             f"{first.path}: {first.note or 'no evaluation yet'}"
         )
-    names = [root.resolve().name for root in roots]
+    names = [printable(root.resolve().name) for root in roots]
     name = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     if len(roots) > 1:
         about = About()
@@ -141,9 +138,9 @@ def _labels(roots: Sequence[Path]) -> list[str]:
     """What the paths of runs begin with: nothing, or with several folders the folder's name."""
     if len(roots) == 1:
         return [""]
-    names = [root.resolve().name for root in roots]
+    names = [printable(root.resolve().name) for root in roots]
     return [
-        str(root) if names.count(name) > 1 else name
+        printable(str(root)) if names.count(name) > 1 else name
         for root, name in zip(roots, names, strict=True)
     ]
 

@@ -12,7 +12,7 @@ from typing import Any
 from proxrl.errors import UserError
 from proxrl.report.labels import shown
 from proxrl.report.protocol import asked_of, cut, place_of, protocol_of
-from proxrl.report.runs import Run
+from proxrl.runs.record import Run
 from proxrl.suites import suite_of
 
 FIRST, SECOND = ("log",), ("steps",)  # settings that name a section before others do

@@ -15,9 +15,9 @@ from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.report import scores
 from proxrl.report.protocol import common_protocol, cut
-from proxrl.report.runs import CURVES, Run
 from proxrl.report.series import Series, agent_settings, group
 from proxrl.report.statistics import nanmean
+from proxrl.runs.record import CURVES, Run
 from proxrl.runs.study_file import About
 from proxrl.suites import ANY, Suite, suite_named, suite_of
 from proxrl.types import Array
@@ -33,7 +33,7 @@ class Block:
     runs: tuple[Run, ...]
     final: Array  # [seeds, games]
     area: Array  # [seeds, games]
-    curves: dict[str, Array]  # name in CURVES -> [seeds, games, points]
+    curves: dict[str, Array]  # CURVES and rule/* -> [seeds, games, points]
 
     @property
     def name(self) -> str:
@@ -108,6 +108,20 @@ class StudyResults:
     def axis_name(self) -> str:
         return "emulator frames" if self.in_frames else "agent steps"
 
+    @property
+    def place(self) -> str:
+        """What a report calls an environment: game or environment."""
+        return "game" if self.suite.noun.endswith("game") else "environment"
+
+    @property
+    def most_seeds(self) -> int:
+        """The largest number of runs of one series in one game."""
+        counts = (
+            np.isfinite(block.curves["eval_return"]).any(axis=2).sum(axis=0).max(initial=0)
+            for block in self.blocks
+        )
+        return int(max(counts, default=0))
+
     def block(self, series: Series) -> Block:
         return next(block for block in self.blocks if block.series is series)
 
@@ -148,8 +162,9 @@ def gather(
     points = np.minimum(np.arange(1, count + 1) * together * period, budget)
     groups = group(usable, headline)
     _require_one_run_each(groups)
+    measured = dict.fromkeys((*CURVES, *(name for run in usable for name in run.curves)))
     blocks = tuple(
-        _block(series, members, games, seeds, budget, period * together, count)
+        _block(series, members, games, seeds, budget, period * together, count, tuple(measured))
         for series, members in groups.items()
     )
     suite = _common_suite(usable)
@@ -195,10 +210,11 @@ def _block(
     budget: int,
     width: int,
     count: int,
+    measured: tuple[str, ...],
 ) -> Block:
     shape = (len(seeds), len(games))
     final, area = np.full(shape, np.nan), np.full(shape, np.nan)
-    curves = {name: np.full((*shape, count), np.nan, np.float32) for name in CURVES}
+    curves = {name: np.full((*shape, count), np.nan, np.float32) for name in measured}
     for run in runs:
         at = seeds.index(run.asked.seed), games.index(game_of(run.asked.env))
         returns = run.curves["eval_return"]

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from proxrl.report.baselines import ITERATION_STEPS, Baseline, published_agent
-from proxrl.report.runs import Run
 from proxrl.report.statistics import nanmean, standard_error
 from proxrl.report.study import Block, StudyResults, game_of
+from proxrl.runs.record import Run
 from proxrl.types import Array
 
 PUBLISHED_PROTOCOL = {

@@ -33,8 +33,10 @@ def figures(study: StudyResults) -> str:
 
 def lead(study: StudyResults) -> str:
     """55 Atari games · 4 series · 5 seeds · 1,100 runs · 120M frames (30,000,000 agent steps)."""
+    family = study.suite.noun.removesuffix("game").removesuffix("environment")  # "Atari "
+    several = len(study.games) > 1
     parts = [
-        _count(len(study.games), study.suite.noun),
+        _count(len(study.games), study.suite.noun) if several else f"{family}{study.games[0]}",
         f"{len(study.blocks)} series",
         _count(len(study.seeds), "seed"),
         _count(len(study.runs), "run"),
@@ -45,16 +47,11 @@ def lead(study: StudyResults) -> str:
 
 def summary(findings: Findings) -> list[str]:
     """The verdicts, a paragraph each."""
-    return [
-        f"{head}{', ' if ': ' in head else ': '}{numbers}"
-        if numbers[:1].islower()
-        else f"{head}. {numbers}".strip()
-        for head, numbers in verdicts(findings)
-    ]
+    return [f"{head}. {numbers}".strip() for head, numbers in verdicts(findings)]
 
 
 def verdicts(findings: Findings) -> list[tuple[str, str]]:
-    """(who is ahead, without a full stop; by how much, with intervals) of each comparison."""
+    """(who is ahead, without a full stop; sentences with the numbers) of each comparison."""
     study = findings.study
     if not findings.aggregates and not findings.comparisons:
         return [_no_numbers(study)]
@@ -66,8 +63,8 @@ def verdicts(findings: Findings) -> list[tuple[str, str]]:
     found += [
         (
             f"{one.block.name}: {_format(one.metrics['IQM'])}",
-            f"interquartile mean of the {study.scale.unit} over {_count(one.games, 'game')}"
-            f"{'; nothing to compare it with.' if compared else '.'}",
+            f"{_measure(study, one.games, one.runs, 'of one run')}."
+            + (" Nothing to compare it with." if compared else ""),
         )
         for one in findings.aggregates
         if one.block not in told and (one.block.series.main or not compared)
@@ -75,19 +72,25 @@ def verdicts(findings: Findings) -> list[tuple[str, str]]:
     return found
 
 
-def method(study: StudyResults) -> str:
+def method(findings: Findings) -> str:
     """How the numbers of the summary were obtained."""
+    study = findings.study
     window = final_window_steps(study.budget_steps)
-    text = (
-        "In brackets: 95% intervals over runs (Student's t with the standard error of a stratified "
-        "bootstrap; whether a difference contains 0, by a permutation test; runs are not paired by "
-        "seed). A run's final score is the mean of its "
-        f"{study.episodes_are} episodes in the last {window:,.0f} agent steps"
+    text = ""
+    if findings.has_intervals:
+        text = (
+            "In brackets: 95% intervals over runs (Student's t with the standard error of a "
+            "stratified bootstrap; a permutation test decides whether a difference contains 0; "
+            "runs are not paired by seed). "
+        )
+    text += (
+        f"A run's final score is the mean of its {study.episodes_are} episodes in the last "
+        f"{window:,.0f} agent steps"
     )
     if study.period_steps > window:
         text += ", or of its last evaluation if that was earlier"
     text += "."
-    if study.scale.kind == "dqn":
+    if study.scale.kind == "dqn" and findings.has_intervals:
         text += " The intervals treat DQN's mean, which scales the scores, as known."
     return text
 
@@ -115,18 +118,24 @@ def _numbers(study: StudyResults, one: Comparison) -> str:
     pro, base = one.pro.name, one.base.name
     text = ""
     if one.games:
+        scaled = [
+            (~np.isnan(block.final[:, list(one.games)])).sum() for block in (one.pro, one.base)
+        ]
+        measure = _measure(study, len(one.games), int(min(scaled)), "of one run each")
         text = (
-            f"interquartile mean of the {study.scale.unit} {_format(one.pro_iqm)} for {pro} and "
-            f"{_format(one.base_iqm)} for {base} over {_count(len(one.games), 'game')}, a "
-            f"difference of {_format(one.difference, sign=True)}. "
+            f"{measure}: {_format(one.pro_iqm)} for {pro}, {_format(one.base_iqm)} for {base}, "
+            f"a difference of {_format(one.difference, sign=True)}. "
         )
     if one.improvement.has_interval:
-        won = round(one.wins.value * one.improvement_games)
-        text += (
-            f"In the same game a {pro} run beats a {base} run with probability "
-            f"{_format(one.improvement)}; {pro}'s mean final score is higher in {won} of "
-            f"{_all_games(one)}. "
-        )
+        chance = f"beats a {base} run with probability {_format(one.improvement)}"
+        if one.improvement_games == 1:
+            text += f"A {pro} run {chance}. "
+        else:
+            won = round(one.wins.value * one.improvement_games)
+            text += (
+                f"In the same {study.place} a {pro} run {chance}; {pro}'s mean final score is "
+                f"higher in {won} of {_all_games(study, one)}. "
+            )
     if one.is_the_pull:
         ratio = sync_ratio_estimate(one.pro, one.base)[0]
         if math.isfinite(ratio.value):
@@ -134,10 +143,18 @@ def _numbers(study: StudyResults, one: Comparison) -> str:
     return text.strip()
 
 
-def _all_games(one: Comparison) -> str:
+def _measure(study: StudyResults, games: int, runs: int, single: str) -> str:
+    """What the numbers of a verdict are; `runs`: of each series."""
+    if games == runs == 1:
+        return f"Final {study.scale.unit} {single}"
+    over = _count(games, study.place) if games > 1 else _count(runs, "run")
+    return f"Interquartile mean of the {study.scale.unit} over {over}"
+
+
+def _all_games(study: StudyResults, one: Comparison) -> str:
     """55 games, including those without a scale, which the gain chart leaves out."""
     unscaled = one.improvement_games - len(one.games)
-    text = _count(one.improvement_games, "game")
+    text = _count(one.improvement_games, study.place)
     if one.games and unscaled:
         text += f" ({unscaled} of them without a scale and in no other number here)"
     return text
@@ -148,13 +165,13 @@ def _no_numbers(study: StudyResults) -> tuple[str, str]:
     if any(run.status == "finished" for block in study.blocks for run in block.runs):
         return (
             "There is nothing to compare",
-            "these games have no common scale, and no game was played by two agents; final scores "
-            "are in the table of games.",
+            f"These {study.place}s have no common scale, and no two agents share one; final "
+            f"returns are in the table of {study.place}s.",
         )
     reached = min(int(run.steps[-1]) for block in study.blocks for run in block.runs)
     return (
         f"No run has reached {study.budget_steps:,} agent steps yet",
-        f"there are curves but no final scores. All runs have reached {reached:,}: `proxrl report "
+        f"There are curves but no final scores. All runs have reached {reached:,}: `proxrl report "
         f"{study.source or study.name} --steps {reached}` compares them there.",
     )
 
@@ -200,7 +217,7 @@ def coverage(findings: Findings) -> list[str]:
     elif study.scale.kind == "raw":
         notes.append(
             "Returns are raw: there is no human score for these environments"
-            + (", so nothing is averaged over games." if len(study.games) > 1 else ".")
+            + (", so nothing is averaged over environments." if len(study.games) > 1 else ".")
         )
     by_status: dict[str, int] = {}
     for run in study.runs:
@@ -230,11 +247,14 @@ def coverage(findings: Findings) -> list[str]:
 
 def _single_runs(study: StudyResults) -> list[str]:
     """Series that have no interval because a game has one finished run."""
+    finished = [(~np.isnan(block.final)).sum(axis=0) for block in study.blocks]
+    if all((runs == 1).all() for runs in finished):
+        each = "each series" if len(study.games) == 1 else f"each series per {study.place}"
+        return [f"One finished run of {each}: no intervals."]
     parts = []
-    for block in study.blocks:
-        runs = (~np.isnan(block.final)).sum(axis=0)
+    for block, runs in zip(study.blocks, finished, strict=True):
         if (runs == 1).any():
-            parts.append(f"{(runs == 1).sum()} of {_count(int((runs > 0).sum()), 'game')}")
+            parts.append(f"{(runs == 1).sum()} of {_count(int((runs > 0).sum()), study.place)}")
             parts[-1] += f" of {block.name}"
     if not parts:
         return []
@@ -246,10 +266,15 @@ def _few_runs(findings: Findings) -> list[str]:
     if not few:
         return []
     runs, fewest = min(one.runs for one in few), min(one.fewest for one in few)
-    return [
-        f"Intervals are based on {_count(runs, 'run')} per series, {fewest} in the game with the "
-        f"fewest; below {FEW_RUNS} per series or {FEW_RUNS_OF_A_GAME} per game they decide nothing."
-    ]
+    study = findings.study
+    if len(study.games) == 1:
+        found = f"{_count(runs, 'run')} per series; below {FEW_RUNS}"
+    else:
+        found = (
+            f"{_count(runs, 'run')} per series, {fewest} in the {study.place} with the fewest; "
+            f"below {FEW_RUNS} per series or {FEW_RUNS_OF_A_GAME} per {study.place}"
+        )
+    return [f"Intervals are based on {found}, they decide nothing."]
 
 
 def _confounds(findings: Findings) -> list[str]:

@@ -49,6 +49,7 @@ LINES = (METRICS, EPISODES, SPEED, EVALUATIONS)
 FILES = (CONFIG, UNFINISHED_CONFIG, *LINES, LOCK, RUN_LOG, PROGRESS, FAILURE)
 UNWANTED_REPLAY = f"{REPLAY}.deleting"
 FOLDERS = (CHECKPOINTS, REPLAY, UNWANTED_REPLAY, ATTEMPTS, "tensorboard", "videos")
+DANGLING = (f"{CHECKPOINTS}/*.safetensors", f"{CHECKPOINTS}/*.damaged")  # passed over as damaged
 COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # the files of a finished run
 
 
@@ -139,7 +140,7 @@ class RunFolder:
     def config(self) -> RunConfig:
         """Read config.json; raises `UserError` if it cannot be read, or if the folder contains
         symbolic links or special files."""
-        require_plain(self.path, FILES, FOLDERS)
+        require_plain(self.path, FILES, FOLDERS, DANGLING)
         try:
             return from_json(json.loads(read_text(self.path / CONFIG)))
         except (FileNotFoundError, NotADirectoryError):
@@ -307,7 +308,7 @@ class RunFolder:
         if damaged:
             raise UserError(
                 f"no checkpoint of {self.path} is intact: {next(iter(damaged.values()))}; "
-                "nothing was changed"
+                "nothing was changed (restore a copy, or delete the folder to train it again)"
             )
         return None
 

@@ -31,10 +31,16 @@ class LineFile:
         return self._digest.hexdigest()
 
     def append(self, line: dict[str, Any]) -> None:
-        data = json.dumps(line).encode() + b"\n"
+        left = data = json.dumps(line).encode() + b"\n"
+        before = self.length
+        try:
+            while left:  # an unbuffered write may be partial; on a full disk the next call raises
+                left = left[self._file.write(left) :]
+        except OSError:
+            self._file.truncate(before)  # no part of a line
+            self._file.seek(before)
+            raise
         self._digest.update(data)
-        while data:  # an unbuffered write may be partial; on a full disk the next call raises
-            data = data[self._file.write(data) :]
 
     def cut(self, length: int) -> None:
         """Truncate to the length that a checkpoint recorded."""

@@ -5,10 +5,9 @@ from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from proxrl.errors import UserError
+from proxrl.errors import UserError, printable
 from proxrl.runs.folder import RunFolder
 from proxrl.runs.record import read_run, run_folders
 
@@ -26,9 +25,9 @@ def list_runs(folder: Path) -> None:
         raise UserError(
             f"{folder} contains no runs: train one with `proxrl train dqn-pro --env CartPole-v1`"
         )
-    console = Console()
+    console = Console(markup=False)
     if not console.is_terminal:  # to a file or a pipe: one line per run, however long
-        console = Console(width=WIDE)
+        console = Console(width=WIDE, markup=False)
     console.print(_table(rows, console.width < NARROW))
 
 
@@ -42,13 +41,8 @@ def _table(rows: list[list[str]], narrow: bool) -> Table:
     for title in titles:
         table.add_column(title, no_wrap=title != "status", justify="left")
     for row in rows:
-        table.add_row(*(escape(_printable(cell)) for cell in row))
+        table.add_row(*(printable(cell) for cell in row))
     return table
-
-
-def _printable(text: str) -> str:
-    """Names that are not valid UTF-8 cannot be printed as they are."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _row_or_error(path: Path, root: Path) -> list[str]:

@@ -17,20 +17,16 @@ import msgspec
 import numpy as np
 
 from proxrl.config import RunConfig, from_json
+from proxrl.errors import printable
 from proxrl.files import read_bytes
 from proxrl.runs.folder import CONFIG, METRICS, RunFolder
 from proxrl.runs.status import Status, status_of
 from proxrl.types import Array
 
 LARGEST = 2**62  # maximum number of steps
-CURVES = (
-    "eval_return",
-    "sync_distance",
-    "value_distance",
-    "parameter_distance",
-    "kappa",  # of proximal rules that report it, as is the signal
-    "signal",
-)
+CURVES = ("eval_return", "sync_distance", "value_distance", "parameter_distance")
+RULE = "rule/"  # what the names of a proximal rule's own metrics begin with
+MOST_RULE_METRICS = 64  # in a file; the rest is ignored
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -43,8 +39,6 @@ class _Line(msgspec.Struct, gc=False):
     sync_distance: float | None = msgspec.field(name="train/sync_distance", default=None)
     value_distance: float | None = msgspec.field(name="train/value_distance", default=None)
     parameter_distance: float | None = msgspec.field(name="train/parameter_distance", default=None)
-    kappa: float | None = msgspec.field(name="rule/kappa", default=None)
-    signal: float | None = msgspec.field(name="rule/signal", default=None)
     periods: list[tuple[int, float | None, int]] = msgspec.field(
         name="train/period_returns", default=[]
     )
@@ -64,7 +58,7 @@ class Run:
     config: RunConfig | None = None
     steps: Array = field(default_factory=lambda: np.empty(0, np.int64))
     episodes: Array = field(default_factory=lambda: np.empty(0, np.int64))  # per evaluation
-    curves: dict[str, Array] = field(default_factory=dict)  # name in CURVES -> [evaluations]
+    curves: dict[str, Array] = field(default_factory=dict)  # CURVES and rule/* -> [evaluations]
     protocols: tuple[tuple[int, dict[str, Any]], ...] = ()  # first step of each recorded one
     training: Array = field(default_factory=lambda: np.empty((0, 2)))  # last step, mean return
     known: dict[str, Any] | None = (
@@ -93,16 +87,16 @@ class Corrupt(Exception):
 
 def read_run(path: Path, root: Path) -> Run:
     """Read one run folder; damage is a status, not an exception."""
-    name = str(path.relative_to(root)) if path != root else path.resolve().name
+    name = printable(str(path.relative_to(root)) if path != root else path.resolve().name)
     config: RunConfig | None = None
+    place = RunFolder(path)
     try:
         config = _config(path)
-        lines = _lines(path / METRICS)
+        lines, of_the_rule = _lines(path / METRICS)
         protocols = _protocols(lines)
-    except Corrupt as damage:
-        return Run(name, "corrupt", str(damage), config)
-    place = RunFolder(path)
-    status = status_of(place, config, lines[-1].step if lines else 0)
+        status = status_of(place, config, lines[-1].step if lines else 0)
+    except (Corrupt, OSError) as damage:
+        return Run(name, "corrupt", printable(str(damage)), config)
     note = _first_line(place.failure) if status == "failed" else ""
     if not lines:
         note = note or "no evaluation yet"
@@ -113,7 +107,7 @@ def read_run(path: Path, root: Path) -> Run:
         config,
         np.array([line.step for line in lines], np.int64),
         np.array([len(line.returns) for line in lines], np.int64),
-        {curve: _column(lines, curve) for curve in CURVES},
+        {curve: _column(lines, curve) for curve in CURVES} | of_the_rule,
         protocols,
         _training(lines),
     )
@@ -163,16 +157,17 @@ def _checked(config: RunConfig) -> RunConfig:
     for name, count in counts.items():
         if not 1 <= count <= LARGEST:
             raise Corrupt(f"{CONFIG}: invalid {name} = {count}: must be in [1, 2^62]")
-    if math.isnan(config.c):  # also raises if it cannot be computed
-        raise Corrupt(f"{CONFIG}: proximal.c is not a number")
+    if math.isnan(config.pull_per_sync):  # also raises if it cannot be computed
+        raise Corrupt(f"{CONFIG}: the pull per sync is not a number")
     return config
 
 
-def _lines(path: Path) -> list[_Line]:
+def _lines(path: Path) -> tuple[list[_Line], dict[str, Array]]:
+    """The lines of metrics.jsonl, and the metrics of the proximal rule by name."""
     try:
         content = read_bytes(path)
     except FileNotFoundError:
-        return []
+        return [], {}
     except OSError as error:
         raise Corrupt(f"{METRICS}: {error.strerror}") from None
     whole = content[: content.rfind(b"\n") + 1]
@@ -188,7 +183,7 @@ def _lines(path: Path) -> list[_Line]:
         if not all(map(math.isfinite, (line.eval_return, *line.returns))):
             raise Corrupt(f"{METRICS} line {at}: a return that is not finite")
         before = line.step
-    return lines
+    return lines, _rule_metrics(whole)
 
 
 def _one_line(text: bytes, at: int) -> _Line:
@@ -205,6 +200,25 @@ def _one_line(text: bytes, at: int) -> _Line:
         elif isinstance(error, msgspec.ValidationError):
             what = str(error)
         raise Corrupt(f"{METRICS} line {at}: {what}") from None
+
+
+def _rule_metrics(content: bytes) -> dict[str, Array]:
+    """rule/* of each line, [lines]; NaN where a line does not have it."""
+    if b'"rule/' not in content:
+        return {}
+    texts = [text for text in content.split(b"\n") if text.strip()]
+    found: dict[str, Array] = {}
+    for at, text in enumerate(texts):
+        try:
+            of_the_rule = {k: v for k, v in json.loads(text).items() if k.startswith(RULE)}
+            for name, value in of_the_rule.items():
+                if name not in found and len(found) < MOST_RULE_METRICS:
+                    found[name] = np.full(len(texts), np.nan)
+                if name in found and value is not None:
+                    found[name][at] = float(value)
+        except (ValueError, TypeError, ArithmeticError, RecursionError):
+            raise Corrupt(f"{METRICS} line {at + 1}: a rule's metric is not a number") from None
+    return found
 
 
 def _column(lines: list[_Line], name: str) -> Array:
@@ -242,6 +256,6 @@ def _protocol(text: bytes, at: int) -> dict[str, Any]:
 
 def _first_line(path: Path) -> str:
     try:
-        return (read_bytes(path).decode(errors="replace").splitlines() or [""])[0]
+        return printable((read_bytes(path).decode(errors="replace").splitlines() or [""])[0])
     except OSError as error:
         return f"{path.name}: {error.strerror}"

@@ -14,6 +14,7 @@ import os
 import socket
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,6 +58,8 @@ class Cluster:
         self._capacity = (0.0, 0)  # time of the next query, last result
         errors = ray.exceptions
         self._lost = (errors.NodeDiedError, errors.TaskUnschedulableError, errors.ObjectLostError)
+        self._unfit: set[str] = set()  # nodes that joined and cannot take part
+        self._places: dict[Any, str] = {}  # of tasks, once there are unfit nodes
 
     def require_nodes(self) -> None:
         """Raise a `UserError` if no node is large enough for a run."""
@@ -95,7 +98,6 @@ class Cluster:
         self, probe: StorageProbe, say: Callable[[str], None]
     ) -> dict[str, tuple[str | None, str]]:
         """(problem, version) of each node that answers, each asked separately."""
-        strategies = importlib.import_module("ray.util.scheduling_strategies")
         task = self._ray.remote(_check_storage)
         answers: dict[str, tuple[str | None, str]] = {}
         failures: dict[str, str] = {}
@@ -107,7 +109,7 @@ class Cluster:
                 node: task.options(
                     num_cpus=0,
                     max_retries=0,
-                    scheduling_strategy=strategies.NodeAffinitySchedulingStrategy(node, soft=False),
+                    scheduling_strategy=_only_on(node),
                 ).remote(tuple(probe), node)
                 for node in now
                 if node not in answers
@@ -147,7 +149,9 @@ class Cluster:
         return len(self._tasks) < self.at_once
 
     def start(self, job: Job) -> None:
+        place = self._fit_node() if self._unfit else None
         task = self._task.options(
+            scheduling_strategy=_only_on(place) if place else "DEFAULT",
             name=job.name,
             num_cpus=max(1, job.config.threads),
             num_gpus=self._gpus,
@@ -161,6 +165,14 @@ class Cluster:
             __version__,
         )
         self._tasks[task] = job
+        if place:
+            self._places[task] = place
+
+    def _fit_node(self) -> str | None:
+        """The node with the most room, without those that cannot take part."""
+        used = Counter(self._places.get(task) for task in self._tasks)
+        room = {one["NodeID"]: self._room_on(one) - used[one["NodeID"]] for one in self._nodes()}
+        return max(room, key=lambda node: room[node], default=None)
 
     def ended(self) -> Sequence[tuple[Job, Outcome, str]]:
         if not self._tasks:
@@ -187,13 +199,19 @@ class Cluster:
         try:
             code = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
+            unfit = getattr(error, "cause", None)
+            if isinstance(unfit, UnfitNode):
+                self._unfit.add(unfit.node)
+                self._capacity = (0.0, 0)  # without it
+                return "lost", f"{unfit}; it is not used any more"
             lost = isinstance(error, self._lost)
             return "lost" if lost else "crashed", _brief(error)
         return outcome_of(code), reason_of(code)
 
     def _nodes(self) -> list[dict[str, Any]]:
         try:
-            return [node for node in self._ray.nodes() if node["Alive"]]
+            nodes = [node for node in self._ray.nodes() if node["Alive"]]
+            return [node for node in nodes if node["NodeID"] not in self._unfit]
         except self._ray.exceptions.RayError as error:
             raise RunFailed(f"lost contact with the cluster: {_brief(error)}; try again") from None
 
@@ -258,6 +276,12 @@ def _speaks_grpc(address: str) -> bool:
     return True
 
 
+def _only_on(node: str) -> Any:
+    """The strategy of a Ray task that must run on this node."""
+    strategies = importlib.import_module("ray.util.scheduling_strategies")
+    return strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+
+
 def _node_name(node: dict[str, Any]) -> str:
     """A node in messages: node 3f2a19c4 (10.0.0.7)."""
     return f"node {node['NodeID'][:8]} ({node['NodeManagerAddress']})"
@@ -273,13 +297,25 @@ def _brief(error: BaseException) -> str:
 # ------------------------------------------------------------------------------------ on the nodes
 
 
+class UnfitNode(RuntimeError):
+    """The node has other storage or another version."""
+
+    def __init__(self, problem: str, node: str = "") -> None:
+        ray = importlib.import_module("ray")
+        self.node = node or ray.get_runtime_context().get_node_id()
+        super().__init__(problem, self.node)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
 def _run(config: str, folder: str, home: str, marker: str, version: str) -> int:
     """A task: run the process and return its exit code. The node may have joined after the storage
     was checked."""
     if not os.path.exists(marker):
-        raise FileNotFoundError(f"{socket.gethostname()} does not see {marker}: is it shared?")
+        raise UnfitNode(f"{socket.gethostname()} does not see {marker}: is it shared?")
     if version != __version__:
-        raise RuntimeError(f"{socket.gethostname()} has proxrl {__version__}, not {version}")
+        raise UnfitNode(f"{socket.gethostname()} has proxrl {__version__}, not {version}")
     process = start(
         from_json(json.loads(config)),
         Path(folder),

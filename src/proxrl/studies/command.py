@@ -121,9 +121,9 @@ def chosen_scale(options: StudyOptions, study: Study) -> Scale:
 
 
 def _console() -> Console:
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
     if not console.is_terminal:
-        console = Console(soft_wrap=True, width=140)  # a pipe has no width: do not wrap tables
+        console = Console(soft_wrap=True, width=140, markup=False)  # a pipe has no width
     return console
 
 
@@ -258,8 +258,8 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
         console.print(f"exported {number} runs to {out}", highlight=False, markup=False)
     if failed:
         raise RunFailed(
-            f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}; "
-            "the same command retries them"
+            f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}: "
+            "fix what their logs say, then the same command retries them"
         )
 
 

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from proxrl.errors import UserError
+from proxrl.runs.folder import RunFolder
+from proxrl.runs.record import run_folders
 from proxrl.studies.command import StudyOptions, run_study
 from proxrl.studies.definition import load
 
@@ -14,6 +16,13 @@ def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     """Train both agents, make the report, and print its limits."""
     if steps < MIN_STEPS:
         raise UserError(f"invalid --steps {steps}: the demo needs at least {MIN_STEPS:,}")
+    for path in run_folders(folder):
+        there = RunFolder(path).config()
+        if (there.env, there.seed) != (env, seed):
+            raise UserError(
+                f"{folder} has the demo on {there.env} with seed {there.seed}: "
+                "choose another --folder"
+            )
     study = load("demo")
     scale = study.scales["session"]
     if env != scale.env.replace("{game}", scale.games[0]):

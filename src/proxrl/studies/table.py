@@ -1,6 +1,7 @@
 """Progress of a study: a live table in a terminal, one line per event elsewhere."""
 
 import time
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
@@ -19,14 +20,25 @@ RUNNING_SHOWN = 8
 STYLES = {"waiting": "dim", "running": "cyan", "finished": "green", "failed": "bold red"}
 
 
-class Show:
-    """The `watch` callback of `conduct`."""
+class LiveFrame(ABC):
+    """The `watch` callback of `conduct`: what to show is up to its subclasses."""
 
-    def __init__(self, title: str, console: Console | None = None) -> None:
-        self._title = title
-        self._console = console or Console(stderr=True)
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True, markup=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=False)
         self._next = 0.0
+
+    @abstractmethod
+    def picture(self, board: Board) -> Group:
+        """The table in a terminal."""
+
+    @abstractmethod
+    def line(self, board: Board, entry: Entry, happened: str) -> str:
+        """What happened to a run."""
+
+    @abstractmethod
+    def summary(self, board: Board) -> str:
+        """The state of all runs, in one line."""
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
@@ -46,20 +58,37 @@ class Show:
         if entry is None and happened:
             self._say(happened)
         elif self._console.is_terminal:
-            if entry is not None and (entry.status == "failed" or happened.startswith("crashed")):
-                self._say(f"{entry.job.name}: {happened}")
+            if entry is not None and happened.startswith(("failed", "crashed")):
+                self._say(self.line(board, entry, happened))
             if now >= self._next or entry is not None:
                 self._next = now + REFRESH_SECONDS
-                self._live.update(_picture(self._title, board), refresh=True)
+                self._live.update(self.picture(board), refresh=True)
         elif entry is not None:
-            self._say(_line(board, entry, happened))
+            self._say(self.line(board, entry, happened))
         elif now >= self._next:
             if self._next:
-                self._say(summary(board))
+                self._say(self.summary(board))
             self._next = now + SUMMARY_SECONDS
 
     def _say(self, line: str) -> None:
         self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+class Show(LiveFrame):
+    """The progress of a study."""
+
+    def __init__(self, title: str, console: Console | None = None) -> None:
+        super().__init__(console)
+        self._title = title
+
+    def picture(self, board: Board) -> Group:
+        return _picture(self._title, board)
+
+    def line(self, board: Board, entry: Entry, happened: str) -> str:
+        return _line(board, entry, happened)
+
+    def summary(self, board: Board) -> str:
+        return summary(board)
 
 
 def summary(board: Board) -> str:

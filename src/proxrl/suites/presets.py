@@ -36,7 +36,7 @@ def make(
     resumed only after the same call; see `proxrl.envs.given`. An environment without a suite is
     made once, to choose settings by its observation.
 
-    >>> make("dqn-pro", "CartPole-v1", {"proximal.c": 0.5}, seed=3)
+        make("dqn-pro", "CartPole-v1", {"proximal.c": 0.5}, seed=3)
     """
     require_agent(agent)
     if not isinstance(env, str) or env_kwargs:

@@ -25,7 +25,7 @@ NAME_WIDTH, VALUE_WIDTH = 31, 14  # characters of a column, with its border
 
 def show_presets(console: Console | None = None) -> None:
     """Print the ids and settings of each suite, and the differences between agents."""
-    console = console or Console()
+    console = console or Console(markup=False)
     suites = (*all_suites(), *other.COLUMNS)
     columns = [_column(suite) for suite in suites]
 

@@ -37,7 +37,6 @@ class Evaluation(NamedTuple):
     returns: list[float]
     lengths: list[int]  # agent steps
     protocol: dict[str, Any]
-    limit: int | None = None  # `EPISODE_LIMIT`, if it ended an episode
 
     @property
     def mean(self) -> float:
@@ -96,7 +95,6 @@ def evaluate(
     epsilon = config.evaluation.epsilon if epsilon is None else epsilon
     used = environments if min_steps else environments[:episodes]
     spec = used[0].observation
-    limit = _limit_of(used[0], config)
     states = np.zeros((len(used), *spec.state_shape), spec.dtype)
     lanes = [
         _Lane(
@@ -129,15 +127,19 @@ def evaluate(
         returns=[result.total for result in wanted],
         lengths=[result.length for result in wanted],
         protocol=protocol(config, episodes, epsilon, min_steps),
-        limit=limit if any(result.length == limit for result in wanted) else None,
     )
 
 
-def no_time_limit(env: str, limit: int) -> str:
-    return (
-        f"{env} has no time limit: evaluation episodes end after {limit:,} steps "
-        "(set protocol.max_episode_steps)"
-    )
+def no_time_limit(environment: Environment, config: RunConfig) -> str:
+    """What to say before the first episode of an environment that declares no time limit; empty if
+    it declares one (or its suite's protocol does)."""
+    if getattr(environment, "time_limit", EPISODE_LIMIT) is not None:
+        return ""
+    limit, what = config.protocol.max_episode_steps, "episodes are truncated"
+    how = "protocol.max_episode_steps"
+    if limit is None:
+        limit, what, how = EPISODE_LIMIT, "evaluation episodes are truncated", f"set {how}"
+    return f"{config.env} declares no time limit: {what} after {limit:,} steps ({how})"
 
 
 def _limit_of(environment: Environment, config: RunConfig) -> int | None:

@@ -20,7 +20,7 @@ from proxrl.replay.log import NEW
 from proxrl.runs.folder import RunFolder
 from proxrl.training.agent import Agent
 from proxrl.training.checkpoint import Checkpointer
-from proxrl.training.evaluate import Evaluation, evaluate, no_time_limit
+from proxrl.training.evaluate import Evaluation, evaluate
 from proxrl.training.film import film
 from proxrl.training.machine import changed_since, describe_machine
 from proxrl.training.metrics import NO_LINES, Interval, RunLogger
@@ -53,7 +53,6 @@ class Trainer:
         self.scoring_environments = setup.scoring_environments
         self._film_environment = setup.film_environment
         self._lent_environments = False  # to an agent
-        self._said_limit = False
 
         self.step = 0
         self.evaluated_step = 0
@@ -242,6 +241,7 @@ class Trainer:
     def evaluate(self, stop: Callable[[], bool] = lambda: False) -> None:
         """Evaluate the agent and write the interval's line."""
         self._read_updates()
+        self.learner.require_finite_weights()
         silence(noisy_layers(self.learner.online))
         scored = evaluate(
             self.learner.online,
@@ -252,9 +252,6 @@ class Trainer:
             stop=stop,
         )
         self._film(stop)
-        if scored.limit and not self._said_limit:
-            self._said_limit = True
-            self.say(no_time_limit(self.config.env, scored.limit))
         self.last_evaluation = scored
         self.evaluated_step = self.step
         self.logger.interval(
@@ -300,9 +297,7 @@ class Trainer:
             )
 
         out = self.folder.videos / f"step-{self.step}.mp4"
-        part = out.with_name(f"part-{out.name}")  # renamed when it is complete
-        film(play, part, self.config.protocol.frame_skip, stop=stop)
-        part.replace(out)
+        film(play, out, self.config.protocol.frame_skip, stop=stop)
 
     # -------------------------------------------------------------------------------- checkpoints
 

@@ -3,11 +3,13 @@
 import ctypes
 import platform
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
 import torch
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
@@ -31,6 +33,20 @@ def prepare_process(threads: int) -> None:
         libc = ctypes.CDLL(None)
         libc.mallopt(M_TRIM_THRESHOLD, 1 << 30)
         libc.mallopt(M_MMAP_THRESHOLD, 32 << 20)  # the largest that glibc takes
+
+
+@contextmanager
+def keeping_threads() -> Iterator[None]:
+    """Restore the thread counts of torch and NumPy, which `prepare_process` sets."""
+    threads = torch.get_num_threads()
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    counts = [library.num_threads for library in libraries]
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        for library, count in zip(libraries, counts, strict=True):
+            library.set_num_threads(count)
 
 
 def resolve_device(name: str) -> torch.device:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from proxrl.training.loop import Trainer
 
 REFRESH_SECONDS = 0.2
+ALIVE_SECONDS = 60.0  # between two lines about an evaluation, without a terminal
 WIDE = 100  # columns: room for the elapsed time
 TEXT = 50  # columns for the text beside the bar; a longer one makes the bar shorter
 BAR = (8, 40)  # columns: least and most
@@ -36,17 +37,25 @@ class Display(Callback):
     def say(self, line: str) -> None:
         print(f"proxrl: {line}", file=sys.stderr)
 
+    def on_evaluation_step(self, run: "Trainer") -> None:
+        """Before every step of an evaluation, which may be long."""
+
 
 class Quiet(Display):
     """Warnings only, on standard error: the default from Python."""
 
 
 class _Watched(Display):
-    """Calls `show` a few times per second, after every evaluation, and after the last step."""
+    """Calls `show` a few times per second, after every evaluation, and after the last step, and
+    `show_alive` in an evaluation that takes long."""
+
+    alive_seconds = 1.0  # between two signs of life
 
     def __init__(self) -> None:
         self._next = 0.0
         self._speed = _Speed()
+        self._evaluation_steps = 0  # of the present evaluation
+        self._next_alive = 0.0
 
     def on_step(self, run: "Trainer") -> None:
         now = time.perf_counter()
@@ -54,7 +63,17 @@ class _Watched(Display):
             self._next = now + REFRESH_SECONDS
             self.show(run, self._speed(run.step, now))
 
+    def on_evaluation_step(self, run: "Trainer") -> None:
+        now = time.perf_counter()
+        if not self._evaluation_steps:
+            self._next_alive = now + self.alive_seconds
+        self._evaluation_steps += 1
+        if now >= self._next_alive:
+            self._next_alive = now + self.alive_seconds
+            self.show_alive(f"step {run.step:,}: evaluating, {self._evaluation_steps:,} steps")
+
     def on_evaluation(self, run: "Trainer") -> None:
+        self._evaluation_steps = 0
         self.show(run, self._speed.before_the_evaluation(run.step))
 
     def facts(self, run: "Trainer", rate: float) -> str:
@@ -73,6 +92,9 @@ class _Watched(Display):
     def show(self, run: "Trainer", rate: float) -> None:
         raise NotImplementedError
 
+    def show_alive(self, line: str) -> None:
+        raise NotImplementedError
+
 
 class Live(_Watched):
     """A bar with speed, time left and the mean return; without a terminal, a line per evaluation.
@@ -82,7 +104,7 @@ class Live(_Watched):
 
     def __init__(self, console: Console | None = None) -> None:
         super().__init__()
-        self._console = console or Console(stderr=True, soft_wrap=True)
+        self._console = console or Console(stderr=True, soft_wrap=True, markup=False)
         wide = self._console.width >= WIDE
         self._room = self._console.width - 2 - 9 * wide  # columns of bar and text
         self._text = TEXT
@@ -96,6 +118,7 @@ class Live(_Watched):
             disable=not self._console.is_terminal,
         )
         self._task = None if self._bar.disable else self._bar.add_task("", total=None, facts="")
+        self.alive_seconds = ALIVE_SECONDS if self._task is None else 1.0
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -124,6 +147,12 @@ class Live(_Watched):
             returns = f"return {run.last_evaluation.mean:.1f}"
             self.say(f"step {run.step:,} ({share:.0%})  {returns}  {rate:,.0f} steps/s")
 
+    def show_alive(self, line: str) -> None:
+        if self._task is not None:
+            self._bar.update(self._task, facts=line)
+        else:
+            self.say(line)
+
     def _bar_width(self, facts: str) -> int:
         """What the longest text so far leaves, so that the bar does not change with every text."""
         self._text = max(self._text, len(facts))
@@ -151,6 +180,9 @@ class Notebook(_Watched):
         done = NOTEBOOK_BAR * run.step // run.config.steps
         bar = "█" * done + "░" * (NOTEBOOK_BAR - done)
         self._write(f"{bar} {self.facts(run, rate)}")
+
+    def show_alive(self, line: str) -> None:
+        self._write(line)
 
     def _write(self, line: str) -> None:
         before, self._length = self._length, len(line)
@@ -193,7 +225,7 @@ def _rate(then: tuple[float, int], now: tuple[float, int]) -> float:
 
 def display_for_terminal() -> Display:
     """A progress bar on standard error if it is a terminal, otherwise lines."""
-    return Live(Console(file=sys.stderr, soft_wrap=True))
+    return Live(Console(file=sys.stderr, soft_wrap=True, markup=False))
 
 
 def chosen(display: Display | Literal["auto"] | None) -> Display:

@@ -104,23 +104,23 @@ def train(
         place.require_new()
     display = chosen(display)
     place = RunFolder(os.path.abspath(folder))
-    setup = _set_up(config)
-    _check_resources(config, setup, place, display)
-    if not isinstance(display, Quiet) and (line := describe(config)):
-        display.say(line)
-    is_new = not place.path.exists()
-    place.make()
-    with place.locked():
-        if if_exists == "overwrite":
-            place.clear()
-        else:
-            place.require_new()  # again: another process may have started here in the meantime
-        place.write_config(config)
-        try:
-            return _train(config, setup, place, display, callbacks)
-        except UserError:  # found only now, by the first steps
-            place.discard(whole=is_new)
-            raise
+    with _set_up(config) as setup:
+        _check_resources(config, setup, place, display)
+        if not isinstance(display, Quiet) and (line := describe(config)):
+            display.say(line)
+        is_new = not place.path.exists()
+        place.make()
+        with place.locked():
+            if if_exists == "overwrite":
+                place.clear()
+            else:
+                place.require_new()  # again: another process may have started here in the meantime
+            place.write_config(config)
+            try:
+                return _train(config, setup, place, display, callbacks)
+            except UserError:  # found only now, by the first steps
+                place.discard(whole=is_new)
+                raise
 
 
 @staying()
@@ -145,23 +145,15 @@ def resume(
     if isinstance(changed, dict):
         changed = before.override(changed)
     config = resolved(changed or before)
-    _require_resumable(before, config)
     validated(config)
     require_wandb(config.logging)
     display = chosen(display)
-    if _is_finished(place, before, config.steps):
-        display.say(
-            f"{place.path} is finished at step {before.steps:,}: more steps would extend it"
-        )
-        if not place.is_tidy(config):  # perhaps killed after its last checkpoint
-            with place.locked():
-                place.tidy(config)
+    if is_finished(place, config, display):
         from proxrl.training.agent import Agent
 
         return Agent.load(place.path, trust=trust)
     place = RunFolder(os.path.abspath(folder))
-    with place.locked():
-        setup = _set_up(config)
+    with place.locked(), _set_up(config) as setup:
         _check_resources(config, setup, place, display)
         state = _newest_state(place, before, setup, display)
         if config != before:
@@ -181,15 +173,27 @@ def _require_arguments(config: Any, callbacks: Sequence[Callback]) -> None:
             raise UserError(f"invalid callback {one!r:.60}: must be a proxrl.Callback")
 
 
-def _is_finished(place: RunFolder, config: RunConfig, steps: int) -> bool:
-    """Whether an intact checkpoint has all the steps; its name alone is not enough."""
+def is_finished(place: RunFolder, config: RunConfig, display: Display) -> bool:
+    """Whether an intact checkpoint has all the steps (its name alone is not enough); then says so
+    and cleans up. Raises `UserError` if it cannot be resumed with this config. Does not import
+    torch."""
+    before = place.config()
+    _require_resumable(before, resolved(config))
+    if (place.newest_step() or 0) < config.steps:
+        return False
 
     def check(state: State) -> None:
-        require_same_settings(state, config, place.path / CONFIG)
+        require_same_settings(state, before, place.path / CONFIG)
         place.check_lines(state)
 
     state = place.newest_checkpoint(say=lambda line: None, check=check)
-    return state is not None and steps <= state["step"]
+    if state is None or state["step"] < config.steps:
+        return False
+    display.say(f"{place.path} is finished at step {before.steps:,}: more steps would extend it")
+    if not place.is_tidy(config):  # perhaps killed after its last checkpoint
+        with place.locked():
+            place.tidy(config)
+    return True
 
 
 def _newest_state(
@@ -224,16 +228,21 @@ def _newest_state(
     return state
 
 
-def _set_up(config: RunConfig) -> "Setup":
-    """Build the run's setup; an unknown environment is found before torch is imported."""
+@contextmanager
+def _set_up(config: RunConfig) -> "Iterator[Setup]":
+    """Build the run's setup; an unknown environment is found before torch is imported. At the end,
+    the thread counts of the process are as they were before."""
     environment = training_environment(config)
+    from proxrl.training.machine import keeping_threads
     from proxrl.training.preflight import set_up
 
-    return set_up(config, environment)
+    with keeping_threads():
+        yield set_up(config, environment)
 
 
 def _check_resources(config: RunConfig, setup: "Setup", place: RunFolder, display: Display) -> None:
     """Raise `NotEnough` if the run does not fit; show its requirements if there is a display."""
+    from proxrl.training.evaluate import no_time_limit
     from proxrl.training.preflight import requirements, seconds_of
 
     needs = requirements(config, setup)
@@ -242,6 +251,8 @@ def _check_resources(config: RunConfig, setup: "Setup", place: RunFolder, displa
         steps = config.steps - (place.newest_step() or 0)
         needs = needs._replace(seconds=seconds_of(config, setup, steps))
         display.say(f"{config.agent} on {config.env} {needs}")
+    if line := no_time_limit(setup.environment, config):
+        display.say(line)
 
 
 def resolved(config: RunConfig) -> RunConfig:
@@ -280,7 +291,7 @@ def _train(
             place.failure.unlink(missing_ok=True)
             run = Trainer(config, place, state, display.say, setup)
             try:
-                _drive(run, Callbacks([display, *callbacks]), caught)
+                _drive(run, display, Callbacks([display, *callbacks]), caught)
                 agent = run.agent()
             finally:
                 run.close()
@@ -301,15 +312,20 @@ def _train(
     return agent
 
 
-def _drive(run: "Trainer", callbacks: Callbacks, caught: list[int]) -> None:
+def _drive(run: "Trainer", display: Display, callbacks: Callbacks, caught: list[int]) -> None:
     """Train, evaluate and save until the end, a signal, or a callback that stops the run."""
     from proxrl.training.evaluate import Interrupted
+
+    def stop() -> bool:
+        """Called before each step of an evaluation."""
+        display.on_evaluation_step(run)
+        return bool(caught)
 
     while True:
         try:
             if run.evaluation_is_due:
                 run.folder.require_newest()
-                run.evaluate(stop=lambda: bool(caught))
+                run.evaluate(stop=stop)
                 callbacks.on_evaluation(run)
         except Interrupted:
             pass  # resuming repeats it: the checkpoint below is from before it

@@ -1,11 +1,12 @@
 """`proxrl eval` and `proxrl play`: evaluate a run, record a video of a run."""
 
-import contextlib
+import itertools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from proxrl.errors import UserError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from proxrl.training.agent import Agent
     from proxrl.training.evaluate import Evaluation
     from proxrl.types import Array
+
+SHOWN_STEPS = 1_000  # between two updates of the status line
 
 
 def _loaded(folder: Path, trust: bool, pictures: bool = False) -> "Agent":
@@ -39,7 +42,7 @@ def evaluate_run(
     trust: bool = False,
 ) -> None:
     """Evaluate, print, and append the result with its protocol to RUN/evaluations.jsonl."""
-    console = Console()
+    console, progress = Console(markup=False), Console(stderr=True, soft_wrap=True, markup=False)
     agent = _loaded(folder, trust)
     try:  # before the work, not after it
         file = LineFile(folder / EVALUATIONS)
@@ -47,9 +50,18 @@ def evaluate_run(
         raise UserError(f"cannot write to {error.filename}: {error.strerror}") from None
     from proxrl.training.evaluate import no_time_limit
 
-    waiting = console.status(f"playing {episodes} episodes of {agent.config.env}")
-    with contextlib.nullcontext() if as_json else waiting:
-        scored = agent.evaluate(episodes, epsilon, seed=seed)
+    if said := no_time_limit(agent.environment, agent.config):
+        progress.print(said, highlight=False, markup=False)
+    playing = escape(f"playing {episodes} episodes of {agent.config.env}")
+    with progress.status(playing) as status:
+        steps = itertools.count()
+
+        def show() -> bool:
+            if (step := next(steps)) and step % SHOWN_STEPS == 0:
+                status.update(f"{playing}: step {step:,}")
+            return False
+
+        scored = agent.evaluate(episodes, epsilon, seed=seed, stop=show)
     line = {
         "agent": agent.config.agent,
         "seed": agent.config.seed,
@@ -61,10 +73,13 @@ def evaluate_run(
         "lengths": scored.lengths,
         "protocol": scored.protocol,
     }
-    print(json.dumps(line)) if as_json else console.print(_table(agent, scored, seed))
-    if scored.limit and not as_json:
-        console.print(no_time_limit(agent.config.env, scored.limit), highlight=False, markup=False)
-    file.append(line)
+    print(json.dumps(line), flush=True) if as_json else console.print(_table(agent, scored, seed))
+    try:
+        file.append(line)
+    except OSError as error:
+        raise UserError(
+            f"cannot write to {folder / EVALUATIONS}: {error.strerror}: the result is not recorded"
+        ) from None
     file.close()
 
 
@@ -98,4 +113,8 @@ def film_run(
     def play(watch: "Callable[[Array], None]", stop: "Callable[[], bool]") -> "Evaluation":
         return agent.evaluate(episodes=1, epsilon=epsilon, watch=watch, stop=stop)
 
-    print(f"{out}: {film(play, out, agent.config.protocol.frame_skip, max_steps)}")
+    try:
+        outcome = film(play, out, agent.config.protocol.frame_skip, max_steps)
+    except OSError as error:
+        raise UserError(f"cannot write {out}: {error.strerror}") from None
+    print(f"{out}: {outcome}")

@@ -135,7 +135,7 @@ def run(options: TuneOptions, space: Sequence[Parameter]) -> None:
     from proxrl.tuning.trials import Trials, best, require_optuna
 
     require_optuna()
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, markup=False)
 
     def say(line: str) -> None:
         console.print(line, highlight=False, markup=False)
@@ -162,7 +162,7 @@ def run(options: TuneOptions, space: Sequence[Parameter]) -> None:
                 raise said from None
         found = trials.all()
         say(summary(found, options.trials, space))
-        page, command = write_page(folder, config, space, found)
+        page, command = write_page(folder, config, space, found, say)
         say(f"page (open it in a browser): {page}")
         if best(found) is None:
             raise RunFailed(f"no trial finished: see {page}")

@@ -4,22 +4,19 @@ Names come from settings that a user typed: Jinja2 escapes them, and a Content-S
 allows nothing but the page's own style sheet, by hash. The same trials give the same bytes.
 """
 
-import base64
 import csv
-import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 
 from proxrl import __version__
 from proxrl.config import RunConfig, differences
-from proxrl.errors import UserError
-from proxrl.report.figures.drawing import INK, MUTED, PAPER, RULE
+from proxrl.report.html import render_page
+from proxrl.report.output import write_files
 from proxrl.suites import presets
 from proxrl.tuning.figures import DARK, pictures
 from proxrl.tuning.space import Parameter, applied, effective
@@ -30,7 +27,11 @@ OWN_STYLE = ".command code{font-size:14px;overflow-wrap:anywhere}"
 
 
 def write_page(
-    folder: Path, base: RunConfig, space: Sequence[Parameter], trials: Sequence[Trial]
+    folder: Path,
+    base: RunConfig,
+    space: Sequence[Parameter],
+    trials: Sequence[Trial],
+    say: Callable[[str], None] = lambda line: None,
 ) -> tuple[Path, str]:
     """Write report/index.html, figures and trials.csv; returns the page and the command for the
     best trial (empty if there is none)."""
@@ -38,38 +39,32 @@ def write_page(
     command = "" if top is None else command_of(base, top)
     drawn = pictures(trials, space, base.steps)
     out = folder / "report"
-    style = Markup(_asset("page.css") + OWN_STYLE + _dark_colours())
-    page = (
-        _environment()
-        .get_template("tune.html")
-        .render(
-            policy=(
-                f"default-src 'none'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; "
-                "form-action 'none'"
-            ),
-            style=style,
-            config=base,
-            space=space,
-            trials=trials,
-            best=top,
-            command=command,
-            counts=_counts(trials),
-            first=_of_the_preset(base, space, trials),
-            c_of=lambda trial: shown(float(f"{applied(base, trial.values).c:.4g}")),
-            pictures=[(one, Markup(one.svg)) for one in drawn],
-            shown=shown,
-            version=__version__,
-        )
+    name = f"{base.agent} on {base.env}"
+    page = render_page(
+        "tune.html",
+        DARK.items(),
+        package="proxrl.tuning",
+        own_style=OWN_STYLE,
+        maker="proxrl tune",
+        tab=name,
+        heading=name,
+        config=base,
+        space=space,
+        trials=trials,
+        best=top,
+        command=command,
+        counts=_counts(trials),
+        first=_of_the_preset(base, space, trials),
+        c_of=lambda trial: shown(float(f"{applied(base, trial.values).c:.4g}")),
+        pictures=[(one, Markup(one.svg)) for one in drawn],
+        shown=shown,
+        version=__version__,
     )
-    try:
-        (out / "figures").mkdir(parents=True, exist_ok=True)
-        for one in drawn:
-            (out / "figures" / f"{one.id}.png").write_bytes(one.png)
-            (out / "figures" / f"{one.id}.svg").write_text(one.svg, encoding="utf-8")
-        (out / "trials.csv").write_text(_csv(base, space, trials), encoding="utf-8")
-        (out / "index.html").write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot write to {out}: {error.strerror}") from None
+    files = {"trials.csv": _csv(base, space, trials).encode()}
+    for one in drawn:
+        files[f"figures/{one.id}.png"] = one.png
+        files[f"figures/{one.id}.svg"] = one.svg.encode()
+    write_files(out, {**files, "index.html": page.encode()}, say)
     return out / "index.html", command
 
 
@@ -131,39 +126,3 @@ def _csv(base: RunConfig, space: Sequence[Parameter], trials: Sequence[Trial]) -
         row = (one.number, base.seed + one.number, one.outcome, *values, score)
         writer.writerow((*row, one.last_step, one.reason))
     return text.getvalue()
-
-
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [
-                jinja2.PackageLoader("proxrl.tuning", "assets"),
-                jinja2.PackageLoader("proxrl.report", "assets"),
-            ]
-        ),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-def _asset(name: str) -> str:
-    environment = _environment()
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
-
-
-def _hash(content: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
-
-
-def _dark_colours() -> str:
-    """CSS rules that recolour the figures in dark mode."""
-    pairs = {INK: "var(--ink)", MUTED: "var(--muted)", RULE: "var(--rule)", PAPER: "var(--card)"}
-    rules = "".join(
-        f'.plot [{what}="{light}"]{{{what}:{dark}}}'
-        for light, dark in {**pairs, **DARK}.items()
-        for what in ("fill", "stroke")
-    )
-    return f"@media (prefers-color-scheme:dark){{{rules}}}\n"

@@ -2,17 +2,15 @@
 
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console, Group
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from proxrl.studies.board import Board, Entry
-from proxrl.studies.table import REFRESH_SECONDS, SUMMARY_SECONDS
+from proxrl.studies.table import LiveFrame
 from proxrl.training.amounts import duration
 from proxrl.tuning.search import Search
 from proxrl.tuning.space import Parameter
@@ -22,8 +20,8 @@ BEST_SHOWN = 3
 STYLES = {"running": "cyan", "finished": "green", "pruned": "dim", "failed": "bold red"}
 
 
-class Show:
-    """The `watch` callback of a search."""
+class Show(LiveFrame):
+    """The progress of a search."""
 
     def __init__(
         self,
@@ -32,46 +30,17 @@ class Show:
         space: Sequence[Parameter],
         console: Console | None = None,
     ) -> None:
+        super().__init__(console)
         self._title, self._search, self._space = title, search, space
-        self._console = console or Console(stderr=True)
-        self._live = Live(console=self._console, auto_refresh=False, transient=False)
-        self._next = 0.0
         self._trials = search.trials.all()
         self._began = (time.monotonic(), _ended(self._trials))
 
-    def __enter__(self) -> Self:
-        if self._console.is_terminal:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.stop()
-
     def __call__(self, board: Board, entry: Entry | None, happened: str) -> None:
-        now = time.monotonic()
         if entry is not None:
             self._trials = self._search.trials.all()
-        if entry is None and happened:
-            self._say(happened)
-        elif self._console.is_terminal:
-            if happened.startswith(("failed", "crashed")):
-                self._say(self._line(entry, happened))
-            if now >= self._next or entry is not None:
-                self._next = now + REFRESH_SECONDS
-                self._live.update(self._picture(board), refresh=True)
-        elif entry is not None:
-            self._say(self._line(entry, happened))
-        elif now >= self._next:
-            if self._next:
-                self._say(self.summary())
-            self._next = now + SUMMARY_SECONDS
+        super().__call__(board, entry, happened)
 
-    def summary(self) -> str:
+    def summary(self, board: Board) -> str:
         """12 of 30 trials done (8 finished, 4 pruned), 2 running; best 9.1 (trial 5: kappa 0.3)"""
         return summary(self._trials, self._search.wanted, self._space) + self._time_left()
 
@@ -83,17 +52,13 @@ class Show:
             return ""
         return f"; about {duration((time.monotonic() - then) / done * left)} left"
 
-    def _say(self, line: str) -> None:
-        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
-
-    def _line(self, entry: Entry | None, happened: str) -> str:
-        assert entry is not None
+    def line(self, board: Board, entry: Entry, happened: str) -> str:
         number = self._search.number_of(entry.job)
         values = described(self._trials[number].values, self._space)
         done = f"[{_ended(self._trials)}/{self._search.wanted}]"
         return f"{done} trial {number} ({values}): {happened}"
 
-    def _picture(self, board: Board) -> Group:
+    def picture(self, board: Board) -> Group:
         table = Table(title=self._title)
         for head in ("trial", "status", *(one.name for one in self._space), "score"):
             table.add_column(head, justify="left" if head == "status" else "right", no_wrap=True)
@@ -116,7 +81,7 @@ class Show:
                 ProgressBar(total=1.0, completed=share, width=16),
                 end_section=bool(ranked) and trial is ranked[-1],
             )
-        return Group(table, Text(self.summary()))
+        return Group(table, Text(self.summary(board)))
 
 
 def summary(trials: Sequence[Trial], wanted: int, space: Sequence[Parameter]) -> str:

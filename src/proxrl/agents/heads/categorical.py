@@ -10,11 +10,12 @@ The squared error becomes the cross-entropy between Phi of z(s', a*; theta) and 
 the largest expected return.
 """
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from proxrl.agents.heads.base import Loss, of_action
-from proxrl.types import Batch
+from proxrl.types import Array, ArrayFunction, Batch
 
 
 class Categorical(nn.Module):
@@ -30,6 +31,18 @@ class Categorical(nn.Module):
     def values(self, outputs: Tensor) -> Tensor:
         """Q(s, .), [batch, actions]."""
         return expected_values(outputs, self.support)
+
+    def of_state(self) -> ArrayFunction:
+        """`values` of one state in NumPy: logits [actions, atoms] to [actions]."""
+        support = self.support.numpy()
+
+        def values(logits: Array) -> Array:
+            weights = np.exp(logits - logits.max(axis=1, keepdims=True))
+            found: Array = weights @ support
+            found /= weights.sum(axis=1)
+            return found
+
+        return values
 
     def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
         """Phi of r + gamma z(s', a*; theta), [batch, atoms]; `chooser` as in `Expected`."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from proxrl.agents.heads.base import Loss, of_action
-from proxrl.types import Batch
+from proxrl.types import ArrayFunction, Batch
 
 
 class Expected(nn.Module):
@@ -22,6 +22,10 @@ class Expected(nn.Module):
     def values(self, outputs: Tensor) -> Tensor:
         """Q(s, .), [batch, actions]."""
         return outputs
+
+    def of_state(self) -> ArrayFunction:
+        """`values` of one state in NumPy: outputs [actions, 1] to [actions]."""
+        return lambda outputs: outputs[:, 0]
 
     def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
         """y = r + gamma max_a' Q(s', a'; theta), [batch].

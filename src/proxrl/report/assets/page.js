@@ -18,13 +18,7 @@
 
   // ------------------------------------------------------------------------------------- drawing
 
-  const metrics = { eval_return: data.returns };
-  if (data.scale.some(Boolean)) metrics.scaled = data.unit;
-  const reported = (name) => data.series.some((series) => series.games.some((game) => game[name]));
-  if (reported("sync_distance")) metrics.sync_distance = "size of the target updates";
-  if (reported("value_distance")) metrics.value_distance = "|Q online − Q target|";
-  if (reported("kappa")) metrics.kappa = "κ, pull per sync";
-  if (reported("signal")) metrics.signal = "ρ, share of signal in the gradient";
+  const metrics = data.metrics; // name -> label
   const state = { metric: "eval_return", bands: true, every: false, hidden: new Set() };
 
   function linesOf(game) {
@@ -60,7 +54,7 @@
 
   function draw(place) {
     const lines = linesOf(Number(place.dataset.game)), width = Math.max(place.clientWidth, 200);
-    const height = Math.min(340, Math.max(210, width * 0.5)), left = 46, right = 10, top = 8, bottom = 36;
+    const height = Math.min(380, Math.max(210, width * 0.5)), left = 46, right = 10, top = 8, bottom = 36;
     const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     for (const [key, value] of Object.entries({ width, height, role: "img", "aria-label": metrics[state.metric] })) svg.setAttribute(key, value);
     place.replaceChildren(svg);
@@ -173,7 +167,7 @@
   for (const [value, text] of Object.entries(metrics)) select.add(new Option(text, value));
   select.addEventListener("change", () => { state.metric = select.value; redraw(); });
   for (const name of ["bands", "every"])
-    document.getElementById(name).addEventListener("change", (event) => { state[name] = event.target.checked; redraw(); });
+    document.getElementById(name)?.addEventListener("change", (event) => { state[name] = event.target.checked; redraw(); });
 
   // -------------------------------------------------------------------------------------- tables
 
@@ -182,7 +176,7 @@
     return text === "" ? null : isNaN(text) ? text.toLowerCase() : Number(text);
   };
   all("table").forEach((table) => table.querySelectorAll("th").forEach((head, column) => {
-    head.querySelector("button").addEventListener("click", () => {
+    head.querySelector("button")?.addEventListener("click", () => {
       const down = head.getAttribute("aria-sort") === "ascending";
       table.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -198,7 +192,7 @@
     for (const row of document.getElementById(input.dataset.table).tBodies[0].rows)
       row.hidden = !words.every((word) => row.textContent.toLowerCase().includes(word));
   }));
-  document.getElementById("game-search").addEventListener("input", (event) => {
+  document.getElementById("game-search")?.addEventListener("input", (event) => {
     const text = event.target.value.trim().toLowerCase();
     const fits = (name) => name.toLowerCase().includes(text);
     const rows = [...document.getElementById("games-table").tBodies[0].rows];

@@ -16,9 +16,9 @@ TRAINING_PANELS = 12  # games; the figure is part of the page
 
 
 def median_curve(study: StudyResults, baselines: tuple[Baseline, ...]) -> Plot | None:
-    """Figure 4, left: the median over games of the scaled mean curve; None for a single game, whose
-    learning curve it would repeat."""
-    if len(study.games) == 1:
+    """Figure 4, left: the median over games of the scaled mean curve; None for a single scaled
+    game, whose learning curve it would repeat."""
+    if study.scale.known.sum() < 2:
         return None
     lines = []
     for block in study.blocks:
@@ -44,9 +44,10 @@ def median_curve(study: StudyResults, baselines: tuple[Baseline, ...]) -> Plot |
         scaled = study.scale(baseline.mean.T)[:, study.scale.known]
         middle = statistics.nanmedian(scaled)
         lines.append(baseline_line(baseline, baseline.steps * frames, middle))
+    bands = "; bands: 95% intervals over runs" if study.most_seeds > 1 else ""
     caption = (
-        f"Median over games of the mean {study.scale.unit} (compare the paper's Figure 4, left); "
-        "bands: 95% intervals over runs. A line ends where the first of its games does."
+        f"Median over games of the mean {study.scale.unit} (compare the paper's Figure 4, left)"
+        f"{bands}. A line ends where the first of its games does."
     )
     if baselines:
         caption += f" Dopamine, number of games {_how_many(study, baselines)}: {NOTE}."
@@ -112,8 +113,8 @@ def sync_distances(findings: Findings) -> Plot | None:
     return Plot(
         "sync_distances",
         "Size of the target updates",
-        "Mean ‖θ new − θ old‖ over the syncs of an interval (compare the paper's Figure 4, right); "
-        f"bands: one standard error over seeds.{which}",
+        "Mean ‖θ new − θ old‖ over the syncs of an interval (compare the paper's Figure 4, right)"
+        f"{_bands(study)}.{which}",
         "lines",
         panels,
         study.axis_name,
@@ -163,7 +164,8 @@ def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -
         ]
         lines += [_published(one, game, frames) for one in baselines]
         panels.append(Panel(name, tuple(lines)))
-    caption = f"Mean {study.episodes_are} return over seeds; bands: one standard error."
+    over = " over seeds" if study.most_seeds > 1 else ""
+    caption = f"Mean {study.episodes_are} return{over}{_bands(study)}."
     if study.episodes_are != "evaluation":
         caption += f" A point is the mean of the episodes within {study.points[0]:,} agent steps."
     elif study.evaluations_per_point > 1:
@@ -180,6 +182,10 @@ def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -
         f"{study.episodes_are} return",
         {"x_max": float(study.axis[-1])},
     )
+
+
+def _bands(study: StudyResults) -> str:
+    return "; bands: one standard error over seeds" if study.most_seeds > 1 else ""
 
 
 def _published(one: Baseline, game: int, frames: int) -> Line:

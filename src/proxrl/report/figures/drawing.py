@@ -120,8 +120,8 @@ def _lines(plot: Plot) -> "Figure":
     columns = min(len(plot.panels), 4 if many else 2)
     rows = math.ceil(len(plot.panels) / columns)
     one = len(plot.panels) == 1
-    width, height = (5.0, 3.3) if one else (1.85, 1.6) if many else (2.55, 2.05)
-    figure = _figure(width * columns, height * rows + (0.0 if one else 0.7))
+    width, height = (5.0, 3.0) if one else (1.85, 1.6) if many else (2.55, 2.05)
+    figure = _figure(width * columns, height * rows + (0.0 if one else 0.4))
     grid = figure.subplots(rows, columns, squeeze=False)
     for ax in list(grid.flat)[len(plot.panels) :]:
         ax.set_visible(False)
@@ -157,20 +157,23 @@ def _panel(ax: "Axes", plot: Plot, panel: Panel, small: bool) -> None:
         ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks], minor=False)
         ax.minorticks_off()
     else:
-        ax.xaxis.set_major_formatter(lambda value, _: _short(value))
         ax.set_xlim(0 if panel.lines and panel.lines[0].x[0] >= 0 else None)
-        ax.locator_params(axis="x", nbins=6 if len(plot.panels) == 1 else 4)
-    ax.yaxis.set_major_formatter(lambda value, _: _short(value))
+        _ticks(ax, "x", 6 if len(plot.panels) == 1 else 4, quarters=True)
+    _ticks(ax, "y", 4 if small else 6)
     if "x_max" in plot.options:
         ax.set_xlim(0, 1.01 * plot.options["x_max"])
         _fit_y(ax, panel.lines, plot.options["x_max"])
     if "y_range" in plot.options:
         ax.set_ylim(*plot.options["y_range"])
     if plot.options.get("zero"):
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, 1.08 * _largest(panel.lines) or 1.0)
     if small:
-        ax.locator_params(axis="y", nbins=4)
         ax.tick_params(labelsize=6.5, length=2, pad=2)
+
+
+def _largest(lines: tuple[Line, ...]) -> float:
+    parts = [values for line in lines for values in (line.y, line.high) if values is not None]
+    return float(np.nanmax(np.concatenate(parts), initial=0.0)) if parts else 0.0
 
 
 def _fit_y(ax: "Axes", lines: tuple[Line, ...], x_max: float) -> None:
@@ -194,7 +197,8 @@ def _intervals(plot: Plot) -> "Figure":
     columns = min(2, len(plot.panels))
     down = math.ceil(len(plot.panels) / columns)
     longest = max(len(line.name) for panel in plot.panels for line in panel.lines)
-    width = min(2.8, 0.3 + 0.068 * longest) + (1.75 * columns if columns > 1 else 3.0)
+    names_width = min(2.8, 0.3 + 0.068 * longest)
+    width = names_width + (max(2.6, min(3.5, 5.2 - names_width)) if columns > 1 else 3.0)
     figure = _figure(width, (0.55 + 0.3 * rows) * down + 0.35)
     grid = figure.subplots(down, columns, squeeze=False)
     for ax in list(grid.flat)[len(plot.panels) :]:
@@ -217,12 +221,11 @@ def _intervals(plot: Plot) -> "Figure":
         ax.grid(visible=False, axis="y")
         ax.spines["left"].set_visible(False)
         ax.set_title(panel.title, loc="left")
-        ax.locator_params(axis="x", nbins=5)
+        _ticks(ax, "x", 4 if columns > 1 else 5)
         if "range" in plot.options:
             ax.set_xlim(*plot.options["range"])
         if "reference" in plot.options:
             ax.axvline(plot.options["reference"], color=MUTED, linewidth=1, linestyle="--")
-        ax.xaxis.set_major_formatter(lambda value, _: _short(value))
     figure.supxlabel(plot.x_label, fontsize=9)
     return figure
 
@@ -230,7 +233,7 @@ def _intervals(plot: Plot) -> "Figure":
 def _gains(plot: Plot) -> "Figure":
     """Figure 3 with the games on the vertical axis: bars, on a scale logarithmic above 10%."""
     final, area = plot.panels[0].lines
-    figure, ax = _by_game(final.x.tolist(), legend=0.5)
+    figure, ax = _by_game(final.x.tolist())
     rows = range(len(final.x))
     worse = plot.options["negative"]
     colours = [final.colour if value > 0 else worse for value in final.y]
@@ -238,7 +241,7 @@ def _gains(plot: Plot) -> "Figure":
     for name, colour in zip(plot.options["names"], (final.colour, worse), strict=True):
         ax.barh(0, 0, color=colour, label=f"{name} ahead")
     dots: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "", "color": INK}
-    ax.plot(area.y, rows, markerfacecolor=PAPER, label="by area under the curve", **dots)
+    ax.plot(area.y, rows, markerfacecolor=PAPER, label="area under the curve", **dots)
     ax.axvline(0, color=INK, linewidth=0.8)
     ax.set_xscale("asinh", linear_width=GAIN_WIDTH)
     values = np.concatenate([final.y, area.y])
@@ -248,8 +251,8 @@ def _gains(plot: Plot) -> "Figure":
     ax.minorticks_off()
     at_edge: dict[str, Any] = {
         "transform": ax.get_yaxis_transform(),
-        "fontsize": 7.5,
-        "color": MUTED,
+        "fontsize": 8,
+        "color": INK,
     }
     for row, value in zip(rows, final.y.tolist(), strict=True):
         ax.text(1.015, row, _percent(value, "+"), va="center", **at_edge)
@@ -288,7 +291,7 @@ def _dots(plot: Plot) -> "Figure":
     place: dict[str, int] = {}
     for name in (name for line in lines for name in line.x.tolist()):
         place.setdefault(name, len(place))
-    figure, ax = _by_game(list(place), legend=0.5)
+    figure, ax = _by_game(list(place))
     for line in lines:
         at = [place[name] for name in line.x.tolist()]
         ax.plot(line.y, at, "o", markersize=4.5, color=line.colour, label=line.name)
@@ -307,13 +310,13 @@ def _figure(width: float, height: float) -> "Figure":
 
     figure = Figure(figsize=(width, height), layout="constrained")
     engine: Any = figure.get_layout_engine()
-    engine.set(w_pad=0.04, h_pad=0.04, wspace=0.03, hspace=0.03)
+    engine.set(w_pad=0.05, h_pad=0.06, wspace=0.03, hspace=0.03)
     return figure
 
 
-def _by_game(games: list[str], legend: float) -> "tuple[Figure, Axes]":
+def _by_game(games: list[str]) -> "tuple[Figure, Axes]":
     """Axes with one row per game, the first at the bottom."""
-    figure = _figure(5.0, 0.55 + legend + max(0.19 * len(games), 0.3 * min(len(games), 4)))
+    figure = _figure(5.0, 0.55 + max(0.19 * len(games), 0.3 * min(len(games), 4)))
     ax = figure.subplots()
     ax.set_yticks(range(len(games)), games)
     ax.tick_params(axis="y", length=0, labelsize=8)
@@ -323,7 +326,7 @@ def _by_game(games: list[str], legend: float) -> "tuple[Figure, Axes]":
 
 
 def _legend(figure: "Figure") -> None:
-    """A legend above the axes, with as many columns as fit."""
+    """A legend above the axes, in one row if it fits; the figure grows by its height."""
     handles: dict[str, Any] = {}
     for ax in figure.axes:
         for handle, name in zip(*ax.get_legend_handles_labels(), strict=True):
@@ -331,9 +334,18 @@ def _legend(figure: "Figure") -> None:
     if bars := [name for name, handle in handles.items() if hasattr(handle, "patches")]:
         handles = {name: handles[name] for name in dict.fromkeys([*bars, *handles])}
     if handles:
-        columns = int(figure.get_figwidth() / (0.5 + 0.065 * max(map(len, handles))))
-        where: Any = {"loc": "outside upper center", "ncols": max(1, min(columns, len(handles)))}
+        width, count = figure.get_figwidth(), len(handles)
+        size = 9 if count <= 5 else 8
+        widths = [0.62 + 0.0077 * size * len(name) for name in handles]  # in inches, generous
+        columns = next(n for n in range(count, 0, -1) if n == 1 or _fits(widths, n, width))
+        figure.set_figheight(figure.get_figheight() + 0.1 + 0.18 * math.ceil(count / columns))
+        where: Any = {"loc": "outside upper center", "ncols": columns, "fontsize": size}
         figure.legend(handles.values(), handles.keys(), **where)
+
+
+def _fits(widths: list[float], columns: int, width: float) -> bool:
+    """Whether a legend with so many columns, filled one after the other, is narrow enough."""
+    return float(sum(max(part) for part in np.array_split(widths, columns))) <= width
 
 
 def _percent(value: float, sign: str = "") -> str:
@@ -342,10 +354,20 @@ def _percent(value: float, sign: str = "") -> str:
     return text.replace(".0%", "%").replace("-", "−")
 
 
+def _ticks(ax: "Axes", which: str, most: int, quarters: bool = False) -> None:
+    """At most so many intervals between ticks, of 1, 2 (2.5) or 5 times a power of ten."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    steps = [1, 2, 2.5, 5, 10] if quarters else [1, 2, 5, 10]
+    axis.set_major_locator(MaxNLocator(nbins=most, steps=steps))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+
+
 def _short(value: float) -> str:
-    """1.2M, 30k, 0.25."""
+    """1.2M, 30k, 0.25: every digit of a tick."""
     size = abs(value)
     for unit, letter in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
         if size >= unit * 0.9999999:
-            return f"{value / unit:.3g}{letter}".replace("-", "−")
-    return f"{value:.3g}".replace("-", "−")
+            return f"{value / unit:.6g}{letter}".replace("-", "−")
+    return f"{value:.6g}".replace("-", "−")

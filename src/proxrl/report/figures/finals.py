@@ -7,22 +7,22 @@ import numpy as np
 from proxrl.report import statistics
 from proxrl.report.baselines import NOTE, Baseline
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line, slug
-from proxrl.report.findings import METRICS, Comparison, Findings, sample
+from proxrl.report.findings import FEW_RUNS_OF_A_GAME, METRICS, Comparison, Findings, sample
 from proxrl.report.series import Series
 from proxrl.report.study import StudyResults
 from proxrl.types import Array
 
 THRESHOLDS = 121  # points of a performance profile
 PROFILE_RESAMPLES = 2_000
+FEWEST_IN_A_PROFILE = 4  # runs of a series
 
 
 def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | None:
+    """None if there is nothing to aggregate: one run per series."""
     study = findings.study
-    if not findings.aggregates:
+    if max((one.runs for one in findings.aggregates), default=0) < 2:
         return None
-    names = [name for name in METRICS if name in findings.aggregates[0].metrics]
-    if len(study.games) == 1:
-        names = ["IQM"]  # the others follow from the mean of the one game
+    names = findings.metric_names[:1] if len(study.games) == 1 else findings.metric_names
     rows = {
         name: [_interval(one.block.series, one.metrics[name]) for one in findings.aggregates]
         for name in names
@@ -34,9 +34,13 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
                 rows[name].append(baseline_line(baseline, np.array([values[name]]), np.zeros(1)))
     games = {one.games for one in findings.aggregates}
     over = f"{min(games)}" + (f" to {max(games)}" if len(games) > 1 else "")
+    intervals = any(one.metrics["IQM"].has_interval for one in findings.aggregates)
     caption = (
-        f"Final {study.scale.unit} over {over} game{'s' * (games != {1})}, with 95% "
-        "intervals over runs. IQM: mean of the middle half of all runs."
+        f"Final {study.scale.unit}"
+        + (f" over {over} games" if games != {1} else "")
+        + (", with 95% intervals over runs" if intervals else "")
+        + "."
+        + (" IQM: mean of the middle half of all runs." if "IQM" in names else "")
     )
     if "optimality gap" in names:
         caption += " Optimality gap: mean shortfall from 1, lower is better."
@@ -93,7 +97,7 @@ def gains(study: StudyResults, one: Comparison) -> Plot | None:
         "Bars: final; dots: the same formula with the mean of the whole curve instead of its end."
     )
     if left_out:
-        caption += f" The other {left_out} are left out."
+        caption += f" {left_out} without such a score {'is' if left_out == 1 else 'are'} left out."
     return Plot(
         f"gain_{slug(pro.agent)}",
         f"Gain of {pro.name} over {base.name}",
@@ -107,8 +111,8 @@ def gains(study: StudyResults, one: Comparison) -> Plot | None:
 
 
 def improvement(findings: Findings) -> Plot | None:
-    """Probability of improvement, each pair on its common games."""
-    if not findings.comparisons:
+    """Probability of improvement, each pair on its common games; None without any interval."""
+    if not any(one.improvement.has_interval for one in findings.comparisons):
         return None
     lines = []
     for one in findings.comparisons:
@@ -119,8 +123,9 @@ def improvement(findings: Findings) -> Plot | None:
     return Plot(
         "improvement",
         "Probability of improvement",
-        "Probability that a run of the first beats a run of the second in the same game, averaged "
-        "over games; ties count half. 95% intervals over runs. One half: no difference.",
+        "Probability that a run of the first beats a run of the second"
+        + (" in the same game, averaged over games" if len(findings.study.games) > 1 else "")
+        + "; ties count half. 95% intervals over runs. One half: no difference.",
         "intervals",
         (Panel("", tuple(lines)),),
         "P(X > Y)",
@@ -129,9 +134,13 @@ def improvement(findings: Findings) -> Plot | None:
 
 
 def profiles(findings: Findings) -> Plot | None:
-    """Performance profiles: share of runs above each score; None for a single game."""
+    """Performance profiles: share of runs above each score; None for a single game or very few
+    runs. Bands only if every game has the runs for an interval."""
     study = findings.study
-    if not findings.aggregates or len(study.games) == 1:
+    fewest = min((one.fewest for one in findings.aggregates), default=0)
+    if min((one.runs for one in findings.aggregates), default=0) < FEWEST_IN_A_PROFILE:
+        return None
+    if study.scale.known.sum() < 2:
         return None
     parts = []
     for one in findings.aggregates:
@@ -144,14 +153,17 @@ def profiles(findings: Findings) -> Plot | None:
     lines = []
     for series, drawn in parts:
         share = statistics.performance_profile(statistics.whole(drawn.scores), grid)[0]
-        many = statistics.performance_profile(drawn, grid)
-        low, high = np.clip(statistics.interval(share, many, drawn, tails=True), 0.0, 1.0)
+        low = high = np.full(THRESHOLDS, np.nan)
+        if fewest >= FEW_RUNS_OF_A_GAME:
+            many = statistics.performance_profile(drawn, grid)
+            low, high = np.clip(statistics.interval(share, many, drawn, tails=True), 0.0, 1.0)
         lines.append(series_line(series, grid, share, low, high))
+    bands = "; bands: pointwise 95% intervals over runs" if fewest >= FEW_RUNS_OF_A_GAME else ""
     return Plot(
         "profiles",
         "Performance profiles",
-        f"Share of runs with a final {study.scale.unit} above τ, games weighted equally; bands: "
-        "pointwise 95% intervals over runs. Higher is better.",
+        f"Share of runs with a final {study.scale.unit} above τ, games weighted equally{bands}. "
+        "Higher is better.",
         "lines",
         (Panel("", tuple(lines)),),
         f"{study.scale.unit} τ",
