@@ -80,7 +80,7 @@ def test_resume_of_a_finished_run(tmp_path: Path) -> None:
     write_checkpoint(run, config, 2000)
     resumed = proxrl("resume", "run", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
-    assert "run is finished: extend it with --steps" in resumed.stderr
+    assert "run is finished at step 2,000: set more steps (--steps) to extend it" in resumed.stderr
 
 
 def test_a_studys_driver_from_the_dry_run_to_the_report(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def test_the_help_of_a_preset_has_every_setting_with_its_value(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = " ".join(said(["train", "dqn-pro", "--env", "CartPole-v1"], capsys).split())
+    assert "--print-config Print" in text, "no value needed"
     for path, value in flatten(presets.make("dqn-pro", "CartPole-v1")).items():
         if path == "agent":
             continue

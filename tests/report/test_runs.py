@@ -9,7 +9,7 @@ import pytest
 
 from proxrl.errors import UserError
 from proxrl.report.protocol import common_protocol, cut
-from proxrl.report.runs import read_runs
+from proxrl.report.runs import find_runs, read_runs
 from proxrl.runs.record import read_run
 from tests.report.synthetic import preset, write_run
 
@@ -144,6 +144,19 @@ def test_runs_at_any_depth_and_other_programs_configs(tmp_path: Path) -> None:
     write(tmp_path / "model" / "inside", seed=2)
     assert [run.path for run in read_runs(tmp_path)] == ["a/b/run", "c", "model/inside/run"]
     assert [run.path for run in read_runs(tmp_path / "c")] == ["c"]
+
+
+def test_trials_of_a_search_are_left_out_unless_they_are_all_there_is(tmp_path: Path) -> None:
+    search = tmp_path / "tune_dqn"
+    write(search, "trial000", seed=100)
+    (search / "tune.json").write_text("{}")
+    assert [run.path for run in read_runs(tmp_path)] == ["tune_dqn/trial000"]
+    write(tmp_path, "dqn", seed=0)
+    said: list[str] = []
+    found = find_runs([tmp_path], say=said.append)
+    assert [run.path for run in found.runs] == ["dqn"]
+    assert said == [f"left out trials in {search}: pass such a folder for its own report"]
+    assert [run.path for run in read_runs(search)] == ["trial000"]
 
 
 def test_the_same_run_twice_counts_once(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 """The built-in studies against the paper: which runs, how many, with which settings."""
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from proxrl import presets
 from proxrl.config import differences, flatten
 from proxrl.errors import UserError
-from proxrl.studies.command import StudyOptions, chosen_scale
+from proxrl.studies.command import StudyOptions, _print_list, chosen_scale
 from proxrl.studies.definition import BUILT_IN, load, parse
 from proxrl.studies.expand import Job, expand
 from proxrl.studies.scaling import carried_over
@@ -290,3 +292,12 @@ def test_tensorboard_can_be_switched_on_for_a_built_in_scale(wanted: bool) -> No
     scale = chosen_scale(StudyOptions("main", "smoke", tensorboard=wanted), study)
     jobs = expand(study, scale, Path("study"))
     assert {job.config.logging.tensorboard for job in jobs} == {wanted}
+
+
+def test_the_list_of_studies_fits_a_narrow_terminal() -> None:
+    screen = io.StringIO()
+    _print_list(Console(file=screen, width=80))
+    lines = screen.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert "main (figure 3, 4 left, 7-10)" in lines
+    assert "  runs: 8 smoke, 24 session, 24 tune, 100 laptop, 1,100 paper" in lines

@@ -142,15 +142,20 @@ def _shown(group: Group, width: int, switches: bool) -> str:
 
 
 def _head(one: Option, switches: bool) -> str:
-    if one.positional or (switches and one.kind is bool):
+    if one.positional or _is_switch(one, switches):
         return one.flag
     return f"{one.flag} {one.metavar}"
+
+
+def _is_switch(one: Option, switches: bool) -> bool:
+    """Whether it needs no value: all booleans, or those that are off and not a setting."""
+    return one.kind is bool and (switches or (one.default is False and "." not in one.path))
 
 
 def _text(one: Option, switches: bool) -> str:
     value = one.default
     named = value is None and "None" not in one.text
-    if value is dataclasses.MISSING or value == () or named or (switches and value is False):
+    if value is dataclasses.MISSING or value == () or named or _is_switch(one, switches):
         return one.text
     if isinstance(value, tuple):
         value = " ".join(map(str, value))

@@ -12,7 +12,7 @@ from proxrl.config import RunConfig
 from proxrl.errors import UserError, printable
 from proxrl.report.logs import as_runs, read_logs
 from proxrl.runs.record import Run, read_run, run_folders
-from proxrl.runs.study_file import About, read_about
+from proxrl.runs.study_file import SEARCH, About, read_about
 from proxrl.suites import suite_of
 
 TRAIN = "train one with `proxrl train dqn-pro --env CartPole-v1`"
@@ -48,7 +48,7 @@ def find_runs(
     for root, label in zip(roots, labels, strict=True):
         if root.is_dir():
             about = read_about(root, say)
-            own = [read_run(path, root) for path in run_folders(root)]
+            own = [read_run(path, root) for path in _reported(root, say)]
             headline += about.headline_configs(own)
             runs += [replace(run, path=os.path.join(label, run.path)) for run in own]
 
@@ -74,6 +74,19 @@ def find_runs(
     if len(roots) > 1:
         about = About()
     return Found(name, about, _without_duplicates(runs), headline)
+
+
+def _reported(root: Path, say: Callable[[str], None]) -> list[Path]:
+    """The run folders below a folder, without the trials of searches if there are others: their
+    settings were chosen by their scores."""
+    folders = list(run_folders(root))
+    trials = [path for path in folders if path.parent != root and (path.parent / SEARCH).exists()]
+    others = [path for path in folders if path not in set(trials)]
+    if not trials or not others:
+        return folders
+    searches = dict.fromkeys(str(path.parent) for path in trials)
+    say(f"left out trials in {', '.join(searches)}: pass such a folder for its own report")
+    return others
 
 
 def expand(arguments: Sequence[Path]) -> list[Path]:

@@ -14,6 +14,7 @@ from proxrl.files import read_bytes, write_text
 from proxrl.runs.record import Run
 
 STUDY = "study.json"
+SEARCH = "tune.json"  # in the folder of `proxrl tune`
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """`proxrl study`: each figure of the paper as one command. Parsing and printing (no torch)."""
 
 import signal
+import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from proxrl.training.resources import Requirements
 
 
+LIST_WIDTH = 110  # columns that the table of studies needs
 PLAN_MEMORY = 400_000_000  # bytes; Figure 1 on FrozenLake peaked at 317 MB
 
 
@@ -302,6 +304,9 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
 
 
 def _print_list(console: Console) -> None:
+    if console.width < LIST_WIDTH:
+        _print_narrow_list(console)
+        return
     table = Table(
         "study", "figure", "what", title="built-in studies and their number of runs at each scale"
     )
@@ -319,6 +324,21 @@ def _print_list(console: Console) -> None:
         table.add_row(study.name, study.figures, study.title, *runs)
     console.print(table)
     console.print("memory, disk and time of a study: proxrl study NAME --scale SCALE --dry-run")
+
+
+def _print_narrow_list(console: Console) -> None:
+    """Three lines for each study."""
+    for study in map(load, BUILT_IN):
+        figures = f" (figure {study.figures})" if study.figures else ""
+        console.print(f"[bold]{study.name}[/bold]{figures}", highlight=False)
+        console.print(textwrap.indent(textwrap.fill(study.title, console.width - 4), "  "))
+        if study.plan is None:
+            runs = [
+                f"{len(expand(study, scale, Path())):,} {name}"
+                for name, scale in study.scales.items()
+            ]
+            console.print(f"  runs: {', '.join(runs)}", highlight=False)
+    console.print("memory, disk and time: proxrl study NAME --scale SCALE --dry-run")
 
 
 def _require_one_report(jobs: list[Job]) -> None:

@@ -17,6 +17,9 @@ from proxrl.suites import presets
 from proxrl.training.amounts import duration, gigabytes
 from proxrl.training.resources import Requirements, available_cores
 
+NARROW = 110  # columns: below, LESS is left out
+LESS = ("preset", "disk, end", "steps/s")
+
 
 def print_dry_run(
     console: Console,
@@ -42,7 +45,7 @@ def print_dry_run(
     for entry in board.entries.values():
         status = f"same as {copies[entry.job]}" if entry.job in copies else _status(entry)
         console.print(f"{entry.job.name:<40} {status}", highlight=False, markup=False)
-    console.print(_table(study, scale, board, known))
+    console.print(_table(study, scale, board, known, narrow=console.width < NARROW))
     for line in _words(board, known, folder, executor, len(copies)):
         console.print(line, highlight=False, markup=False)
     if problem is not None:
@@ -63,26 +66,31 @@ def _status(entry: Entry) -> str:
     return f"at {entry.step:,} of {entry.job.config.steps:,} steps" if started else entry.status
 
 
-def _table(study: Study, scale: Scale, board: Board, known: StudyEstimate) -> Table:
+def _table(study: Study, scale: Scale, board: Board, known: StudyEstimate, narrow: bool) -> Table:
     table = Table(title=f"{study.name} at scale {scale.name}: {study.title}")
-    for column in ("variant", "preset", "settings"):
-        table.add_column(column)
-    for column in ("runs", "memory", "disk, peak", "disk, end", "steps/s", "time"):
-        table.add_column(column, justify="right")
+    left, right = ["variant", "preset", "settings"], ["runs", "memory", "disk, peak"]
+    right += ["disk, end", "steps/s", "time"]
+    shown = [name for name in (*left, *right) if not narrow or name not in LESS]
+    for name in shown:
+        numbers = name in right
+        table.add_column(
+            name, justify="right" if numbers else "left", no_wrap=numbers, overflow="fold"
+        )
     for variant in board.variants:
         jobs = [job for job in board.entries if job.variant == variant]
         needs, pace = known.per_run[variant], known.paces[variant]
-        table.add_row(
-            variant,
-            jobs[0].config.agent,
-            _own_settings(jobs[0], scale),
-            f"{len(jobs)} x",
-            gigabytes(needs.memory),
-            gigabytes(needs.disk),
-            gigabytes(needs.final_disk),
-            f"{pace.steps_per_second:,.0f}",
-            duration(jobs[0].config.steps / pace.steps_per_second),
-        )
+        cells = {
+            "variant": variant,
+            "preset": jobs[0].config.agent,
+            "settings": _own_settings(jobs[0], scale),
+            "runs": f"{len(jobs)} x",
+            "memory": gigabytes(needs.memory),
+            "disk, peak": gigabytes(needs.disk),
+            "disk, end": gigabytes(needs.final_disk),
+            "steps/s": f"{pace.steps_per_second:,.0f}",
+            "time": duration(jobs[0].config.steps / pace.steps_per_second),
+        }
+        table.add_row(*(cells[name] for name in shown))
     return table
 
 

@@ -189,7 +189,9 @@ def is_finished(place: RunFolder, config: RunConfig, display: Display) -> bool:
     state = place.newest_checkpoint(say=lambda line: None, check=check)
     if state is None or state["step"] < config.steps:
         return False
-    display.say(f"{place.path} is finished at step {before.steps:,}: more steps would extend it")
+    display.say(
+        f"{place.path} is finished at step {before.steps:,}: set more steps (--steps) to extend it"
+    )
     if not place.is_tidy(config):  # perhaps killed after its last checkpoint
         with place.locked():
             place.tidy(config)

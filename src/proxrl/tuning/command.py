@@ -16,6 +16,7 @@ from proxrl import __version__
 from proxrl.config import RunConfig, differences, from_json, to_json, validated
 from proxrl.errors import RunFailed, UserError
 from proxrl.files import write_text
+from proxrl.runs.study_file import SEARCH
 from proxrl.studies.command import (
     connected_to,
     executor_for,
@@ -27,7 +28,6 @@ from proxrl.suites import BUILT_IN, presets
 from proxrl.tuning.space import KAPPA, Parameter, corners, parsed
 
 FIRST_SEED = 100
-SEARCH = "tune.json"
 ABOUT = """usage: proxrl tune PRESET --env ID [--trials N] [--search NAME=RANGE ...]
 
 Search for the settings with the highest final score, by default for kappa, the
