@@ -113,7 +113,7 @@ def sync_distances(findings: Findings) -> Plot | None:
     return Plot(
         "sync_distances",
         "Size of the target updates",
-        "Mean ‖θ new − θ old‖ over the syncs of an interval (compare the paper's Figure 4, right)"
+        "Mean ‖θ new − θ old‖ over the syncs between two points (compare the paper's Figure 4, right)"
         f"{_bands(study)}.{which}",
         "lines",
         panels,

@@ -89,10 +89,11 @@ def gains(study: StudyResults, one: Comparison) -> Plot | None:
     reference = "human" if study.scale.kind == "human" else "DQN"
     best = base.name if base.name == reference else f"max({base.name}, {reference})"
     formula = f"({pro.name} − {base.name}) / ({best} − random)"
+    final = "mean final scores over seeds" if study.most_seeds > 1 else "final scores"
     ahead = int((one.final_gain[games] > 0).sum())
     left_out = one.improvement_games - len(games)
     caption = (
-        f"{formula}, mean final scores over seeds; {pro.name} ahead in {ahead} of the {len(games)} "
+        f"{formula}, {final}; {pro.name} ahead in {ahead} of the {len(games)} "
         f"games with a {reference} score. "
         "Bars: final; dots: the same formula with the mean of the whole curve instead of its end."
     )
