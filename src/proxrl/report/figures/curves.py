@@ -113,8 +113,8 @@ def sync_distances(findings: Findings) -> Plot | None:
     return Plot(
         "sync_distances",
         "Size of the target updates",
-        "Mean ‖θ new − θ old‖ over the syncs between two points (compare the paper's Figure 4, right)"
-        f"{_bands(study)}.{which}",
+        "Mean ‖θ new − θ old‖ over the syncs between two points "
+        f"(compare the paper's Figure 4, right){_bands(study)}.{which}",
         "lines",
         panels,
         study.axis_name,
