@@ -26,8 +26,9 @@ import numpy as np
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from proxrl.report import permutation, statistics
-from proxrl.report.statistics import LEVEL, Resampled, resample, whole
+from proxrl.report import intervals, permutation, statistics
+from proxrl.report.intervals import LEVEL
+from proxrl.report.statistics import Resampled, resample, whole
 from proxrl.types import Array
 
 LEVELS, NOISE, QUANTILES = 0.8, 0.3, 400
@@ -197,13 +198,13 @@ def _intervals(
     samples = drawn[:1] if name in AGGREGATES else drawn
     tails = name in AGGREGATES and name != "IQM"
     hidden = statistics.hidden_variance(runs[0]) if name == "gap" else 0.0
-    plain = statistics.interval(one.value, one.many, *samples, tails=tails, hidden=hidden)
+    plain = intervals.interval(one.value, one.many, *samples, tails=tails, hidden=hidden)
     found = {
         "Student's t, no test": _covers(one, plain),
-        "percentile bootstrap": _covers(one, statistics.percentiles(one.many)),
+        "percentile bootstrap": _covers(one, intervals.percentiles(one.many)),
     }
     if design.alternatives:
-        skewness = statistics.spread(one.many, *samples).skewness
+        skewness = intervals.spread(one.many, *samples).skewness
         found["BCa"] = _covers(one, _bca(one, skewness / 6.0))
     return {"the report's": found["Student's t, no test"], **found}
 
@@ -247,7 +248,7 @@ def _bootstrap_t(one: _Studies, error: Array, many: Array) -> Array:
     """Percentiles of (T* - T) / error*, times the error; infinite where a resample has none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num((one.many - one.value) / many, nan=0.0, posinf=1e9, neginf=-1e9)
-    low, high = statistics.percentiles(ratio)
+    low, high = intervals.percentiles(ratio)
     return _covers(one, (one.value - high * error, one.value - low * error))
 
 
@@ -276,9 +277,9 @@ def _add_tests(
     )
     for name, p in zip(tests, values.T, strict=False):
         one = found[name]
-        function = statistics.difference_interval
+        function = intervals.difference_interval
         if name == "P(X > Y)":
-            function = statistics.improvement_interval
+            function = intervals.improvement_interval
         ends = function(one.value, one.many, *drawn, p)
         covered[name]["the report's"] = _covers(one, ends)
         if design.equal:

@@ -52,7 +52,8 @@ def draw(colours: dict[str, str]) -> bytes:
         for ax, kappa in zip(axes, (0.0, KAPPA), strict=True):
             _panel(ax, kappa, colours)
         svg = io.BytesIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None}, transparent=True)
+        tight: Any = {"bbox_inches": "tight", "pad_inches": 0.05}
+        figure.savefig(svg, format="svg", metadata={"Date": None}, transparent=True, **tight)
     return svg.getvalue()
 
 
@@ -66,7 +67,7 @@ def _panel(ax: Any, kappa: float, colours: dict[str, str]) -> None:
     ax.plot(*targets.T, "o", color=colours["target"], markersize=7, zorder=4)
     for number, place in enumerate(targets):
         label = "θ" + "₀₁₂₃₄"[number]
-        ax.annotate(label, place, (0, 9), textcoords="offset points", ha="center", fontsize=11)
+        ax.annotate(label, place, (9, -14), textcoords="offset points", fontsize=11)
     mean = np.linalg.norm(np.diff(targets, axis=0), axis=1).mean()
     title = "with the pull: w is drawn back to θ" if kappa else "without: w wanders from θ"
     ax.set_title(f"{title}\nmean target update {mean:.1f}", loc="left", color=colours["ink"])

@@ -10,8 +10,8 @@ from proxrl.paper.training import CHECKS, Claim, check_runs, claim_rows
 from proxrl.paper.variants import ANNEALING_GAMES, VALUE_SPACE_GAMES
 from proxrl.report import scores
 from proxrl.report.findings import examine
+from proxrl.report.intervals import Estimate
 from proxrl.report.runs import read_runs
-from proxrl.report.statistics import Estimate
 from proxrl.report.study import gather
 from tests.report.synthetic import preset, write_run
 

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from benchmarks.intervals import STATISTICS, Design, coverage
-from proxrl.report import permutation, statistics
+from proxrl.report import intervals, permutation, statistics
 from proxrl.report.findings import difference_estimate, improvement_estimate
 from proxrl.report.statistics import Resampled, resample, whole
 from tests.report.rliable_reference import THRESHOLDS, tables
@@ -124,7 +124,7 @@ def test_rliable_agrees(name: str) -> None:
     low, high = np.array(RLIABLE[name]["intervals"])
     for at, function in enumerate(FUNCTIONS):
         assert function(once)[0] == pytest.approx(RLIABLE[name]["values"][at], abs=1e-6)
-        ours = statistics.percentiles(function(sample))
+        ours = intervals.percentiles(function(sample))
         width = high[at] - low[at]
         assert width > 0
         assert np.array(ours) == pytest.approx([low[at], high[at]], abs=0.04 * width)
@@ -136,18 +136,18 @@ def test_rliable_agrees_on_improvement_and_profiles() -> None:
     chance = statistics.improvement(whole(both["pro"]), whole(both["base"]))[0]
     assert chance == pytest.approx(RLIABLE["improvement"]["value"], abs=1e-9)
     low, high = RLIABLE["improvement"]["interval"]
-    ours = statistics.percentiles(statistics.improvement(one, other))
+    ours = intervals.percentiles(statistics.improvement(one, other))
     assert np.array(ours) == pytest.approx([low, high], abs=0.08 * (high - low))
     grid = np.array(THRESHOLDS)
     profile = statistics.performance_profile(whole(both["pro"]), grid)[0]
     assert profile == pytest.approx(RLIABLE["profile"]["value"], abs=1e-6)
-    band = np.array(statistics.percentiles(statistics.performance_profile(one, grid)))
+    band = np.array(intervals.percentiles(statistics.performance_profile(one, grid)))
     assert band == pytest.approx(np.array(RLIABLE["profile"]["band"]), abs=0.011)
 
 
 def test_one_run_a_game_has_no_interval() -> None:
     sample = drawn(np.array([[1.0, 2.0, 3.0]]), 10)
-    found = statistics.estimate(2.0, statistics.mean(sample), sample)
+    found = intervals.estimate(2.0, statistics.mean(sample), sample)
     assert found.value == 2.0
     assert not found.has_interval
     assert drawn(np.array([[1.0, 2.0], [2.0, 3.0]]), 10).repeated
@@ -171,10 +171,10 @@ def test_the_same_generator_gives_the_same_resamples() -> None:
 def test_of_one_game_the_interval_is_students() -> None:
     scores = np.array([[1.0], [2.0], [4.0], [4.5]])
     sample = drawn(scores, 100_000)
-    found = statistics.estimate(scores.mean(), statistics.mean(sample), sample)
+    found = intervals.estimate(scores.mean(), statistics.mean(sample), sample)
     expected = stats.t.interval(0.95, 3, scores.mean(), stats.sem(scores[:, 0]))
     assert (found.low, found.high) == pytest.approx(expected, abs=0.02)
-    assert statistics.spread(statistics.mean(sample), sample).freedom == pytest.approx(3.0)
+    assert intervals.spread(statistics.mean(sample), sample).freedom == pytest.approx(3.0)
 
 
 def test_of_two_samples_the_interval_is_welchs() -> None:
@@ -182,7 +182,7 @@ def test_of_two_samples_the_interval_is_welchs() -> None:
     one, other = np.array([[1.0], [2.0], [4.0]]), np.array([[0.5], [0.6], [0.1], [0.3], [1.0]])
     drawn_one, drawn_other = drawn(one, 100_000), resample(other, 100_000, np.random.default_rng(1))
     many = statistics.mean(drawn_one) - statistics.mean(drawn_other)
-    found = statistics.estimate(one.mean() - other.mean(), many, drawn_one, drawn_other)
+    found = intervals.estimate(one.mean() - other.mean(), many, drawn_one, drawn_other)
     welch = stats.ttest_ind(one[:, 0], other[:, 0], equal_var=False).confidence_interval()
     assert (found.low, found.high) == pytest.approx((welch.low, welch.high), abs=0.05)
 
@@ -192,7 +192,7 @@ def test_games_weigh_by_their_share_in_the_variance() -> None:
     scores = np.array([[0.0, 10.0], [1.0, 13.0], [2.0, NAN], [5.0, NAN]])
     sample = drawn(scores, 100_000)
     first, second = np.var([0, 1, 2, 5], ddof=1) / 4, np.var([10, 13], ddof=1) / 2
-    found = statistics.spread(statistics.mean(sample), sample)
+    found = intervals.spread(statistics.mean(sample), sample)
     freedom = (first + second) ** 2 / (first**2 / 3 + second**2 / 1)
     assert found.freedom == pytest.approx(freedom, rel=0.02)
     assert found.error == pytest.approx(math.sqrt(first + second) / 2, rel=0.02)
@@ -202,7 +202,7 @@ def test_the_influence_of_a_median_is_that_of_the_middle_game() -> None:
     """Games far apart: the median is the middle one's mean, with its two degrees of freedom."""
     scores = np.array([[0.0, 10.0, 30.0], [2.0, 11.0, 34.0], [1.0, 15.0, 33.0]])
     sample = drawn(scores, 20_000)
-    found = statistics.spread(statistics.median(sample), sample)
+    found = intervals.spread(statistics.median(sample), sample)
     assert found.freedom == pytest.approx(2.0, abs=0.01)
     assert found.error == pytest.approx(stats.sem(scores[:, 1]), rel=0.02)
 
@@ -212,8 +212,8 @@ def test_a_long_tail_makes_the_interval_longer_on_its_side() -> None:
     for sign in (1.0, -1.0):
         sample = drawn(sign * scores)
         many, value = statistics.mean(sample), sign * scores.mean()
-        plain = statistics.estimate(value, many, sample)
-        tailed = statistics.estimate(value, many, sample, tails=True)
+        plain = intervals.estimate(value, many, sample)
+        tailed = intervals.estimate(value, many, sample, tails=True)
         up, down = tailed.high - plain.high, plain.low - tailed.low
         assert (up > 0.1 and down < 0.01) if sign > 0 else (down > 0.1 and up < 0.01)
 
@@ -223,17 +223,17 @@ def test_several_statistics_at_once_have_the_intervals_they_have_alone() -> None
     grid = np.array(THRESHOLDS)
     many = statistics.performance_profile(sample, grid)
     value = statistics.performance_profile(whole(tables()["base"]), grid)[0]
-    low, high = statistics.interval(value, many, sample, tails=True)
+    low, high = intervals.interval(value, many, sample, tails=True)
     assert low.shape == high.shape == grid.shape
     for at in range(len(grid)):
-        alone = statistics.interval(value[at], many[:, at], sample, tails=True)
+        alone = intervals.interval(value[at], many[:, at], sample, tails=True)
         assert (low[at], high[at]) == pytest.approx(alone)
 
 
 def test_runs_that_all_agree_have_no_interval() -> None:
     """Nothing varies, so nothing is known about the variance; certainty would be a lie."""
     sample = drawn(np.full((3, 2), 5.0), 100)
-    assert not statistics.estimate(5.0, statistics.mean(sample), sample, tails=True).has_interval
+    assert not intervals.estimate(5.0, statistics.mean(sample), sample, tails=True).has_interval
     other = drawn(np.full((3, 2), 4.0), 100)
     apart = statistics.mean(sample) - statistics.mean(other)
     statistic = permutation.mean_difference
@@ -242,7 +242,7 @@ def test_runs_that_all_agree_have_no_interval() -> None:
     assert not found.has_interval
 
 
-def improvement(one: np.ndarray, other: np.ndarray) -> statistics.Estimate:
+def improvement(one: np.ndarray, other: np.ndarray) -> intervals.Estimate:
     return improvement_estimate(drawn(one), drawn(other), np.random.default_rng(2))
 
 
@@ -274,27 +274,27 @@ def test_an_interval_agrees_with_the_test() -> None:
     high = np.array([2.0, 2.0, 0.5, -0.5, 2.0, -0.5])
     p = np.array([0.01, 0.01, 0.05, 0.05, 0.06, 0.06])
     tiny = np.nextafter(0.0, 1.0)
-    found = statistics.settled(value, low, high, 0.0, p, cut=True)
+    found = intervals.settled(value, low, high, 0.0, p, cut=True)
     np.testing.assert_array_equal(found[0], [tiny, 0.5, -2.0, -2.0, 0.0, -2.0])
     np.testing.assert_array_equal(found[1], [2.0, 2.0, -tiny, -0.5, 2.0, 0.0])
-    found = statistics.settled(value, low, high, 0.0, p, cut=False)
+    found = intervals.settled(value, low, high, 0.0, p, cut=False)
     np.testing.assert_array_equal(found[0], [-0.5, 0.5, -2.0, -2.0, 0.0, -2.0])
     np.testing.assert_array_equal(found[1], [2.0, 2.0, 0.5, -0.5, 2.0, 0.0])
 
 
 def test_only_as_many_runs_of_both_can_cut_an_interval() -> None:
     one, other = drawn(np.zeros((3, 2)), 5), drawn(np.zeros((4, 2)), 5)
-    assert statistics.same_runs(one, one)
-    assert not statistics.same_runs(one, other)
+    assert intervals.same_runs(one, one)
+    assert not intervals.same_runs(one, other)
     hole = drawn(np.array([[1.0, 1.0], [2.0, 2.0], [3.0, NAN]]), 5)
-    assert not statistics.same_runs(one, hole)
+    assert not intervals.same_runs(one, hole)
 
 
 @pytest.mark.parametrize(("wins", "games"), [(0, 5), (3, 5), (5, 5), (40, 55)])
 def test_the_share_of_games_won_has_an_exact_interval(wins: int, games: int) -> None:
     """Clopper and Pearson's; also when all games are won, where resamples would not vary."""
     one, other = (np.arange(games) < wins) * 2.0, np.ones(games)
-    found = statistics.share_won(one, other)
+    found = intervals.share_won(one, other)
     expected = stats.binomtest(wins, games).proportion_ci()
     assert found.value == wins / games
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
@@ -315,14 +315,14 @@ def test_the_gap_of_runs_above_one_has_an_interval() -> None:
     scores = np.array([[1.1, 1.2], [1.2, 1.3], [1.6, 1.5]])
     sample = drawn(scores, 100)
     many, hidden = statistics.optimality_gap(sample), statistics.hidden_variance(scores)
-    found = statistics.estimate(0.0, many, sample, tails=True, hidden=hidden, within=(0.0, 1.0))
+    found = intervals.estimate(0.0, many, sample, tails=True, hidden=hidden, within=(0.0, 1.0))
     assert found.low == 0.0
     assert found.high > 0.02
 
 
 def test_an_interval_ends_where_the_statistic_does() -> None:
     sample = drawn(np.array([[0.1], [0.9], [0.95]]))
-    found = statistics.estimate(0.65, statistics.mean(sample), sample, within=(0.0, 1.0))
+    found = intervals.estimate(0.65, statistics.mean(sample), sample, within=(0.0, 1.0))
     assert (found.low, found.high) == (0.0, 1.0)
 
 

@@ -1,6 +1,7 @@
 """Series, arrays and the sentences about them."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 
 from proxrl.errors import UserError
 from proxrl.report.baselines import load
+from proxrl.report.figures import all_figures
 from proxrl.report.figures.curves import median_curve
-from proxrl.report.figures.drawing import gain_limits, gain_ticks
+from proxrl.report.figures.drawing import _short, gain_limits, gain_ticks
 from proxrl.report.findings import examine
 from proxrl.report.runs import read_runs
 from proxrl.report.series import group
@@ -379,3 +381,45 @@ def test_three_runs_each_of_one_game_rank_nothing(tmp_path: Path) -> None:
     """However far apart: without a difference, one ranking in ten would look like this."""
     text = pair(tmp_path, (200, 210, 220), (100, 110, 105))
     assert "DQN Pro and DQN cannot be told apart" in text
+
+
+def captions(root: Path) -> dict[str, str]:
+    """The figures of a study, with their captions."""
+    return {plot.id: plot.caption for plot in all_figures(examine(study_of(root), 50))}
+
+
+def test_one_run_of_each_series_has_neither_bands_nor_intervals(tmp_path: Path) -> None:
+    for agent in ("dqn", "dqn-pro"):
+        write(tmp_path, agent, "ALE/Alien-v5", 0, 1000.0 + len(agent))
+    found = captions(tmp_path)
+    assert list(found) == ["learning_curves", "sync_distances"]
+    assert not re.search("interval|band|seeds", " ".join(found.values()))
+
+
+def test_one_game_repeats_no_figure(tmp_path: Path) -> None:
+    for agent in ("dqn", "dqn-pro"):
+        for seed in range(3):
+            write(tmp_path, agent, "ALE/Alien-v5", seed, 1000.0 + seed + len(agent))
+    found = captions(tmp_path)
+    assert list(found) == ["learning_curves", "aggregates", "improvement", "sync_distances"]
+    (plot,) = (p for p in all_figures(examine(study_of(tmp_path), 50)) if p.id == "aggregates")
+    assert [panel.title for panel in plot.panels] == ["IQM"]
+    assert "bands: one standard error over seeds" in found["learning_curves"]
+    assert "with 95% intervals over runs" in found["aggregates"]
+
+
+def test_aggregates_that_are_equal_are_shown_once(tmp_path: Path) -> None:
+    """With two games the median is the mean; with one run of each, so is the IQM."""
+    for game, level in (("Alien", 1000.0), ("Amidar", 200.0)):
+        write(tmp_path, "dqn", f"ALE/{game}-v5", 0, level)
+    assert examine(study_of(tmp_path), 50).metric_names == ["median", "optimality gap"]
+    for game, levels in (("Alien", (1900.0, 5000.0)), ("Amidar", (100.0, 210.0))):
+        for seed, level in enumerate(levels, start=1):
+            write(tmp_path, "dqn", f"ALE/{game}-v5", seed, level)
+    assert examine(study_of(tmp_path), 50).metric_names == ["median", "IQM", "optimality gap"]
+
+
+def test_ticks_keep_their_digits() -> None:
+    assert [_short(value) for value in (1.025, 0.0, -0.3, 12_500, 1_250_000)] == [
+        *("1.025", "0", "−0.3", "12.5k", "1.25M")
+    ]

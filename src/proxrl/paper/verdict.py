@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from proxrl.report.findings import FEW_RUNS, Comparison, Findings, too_few
-from proxrl.report.statistics import Estimate
+from proxrl.report.intervals import Estimate
 
 Verdict = Literal["seen", "seen in part", "contradicted", "not testable"]
 Answer = tuple[Verdict, str]

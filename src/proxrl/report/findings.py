@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from proxrl.report import permutation, scores, statistics
+from proxrl.report import intervals, permutation, scores, statistics
+from proxrl.report.intervals import Estimate
 from proxrl.report.series import other_differences, partner
-from proxrl.report.statistics import Estimate, Resampled
+from proxrl.report.statistics import Resampled
 from proxrl.report.study import Block, StudyResults
 from proxrl.types import Array
 
@@ -158,12 +159,12 @@ def _aggregate(study: StudyResults, block: Block, resamples: int) -> Aggregate |
     if study.scale.kind == "raw":
         del functions["optimality gap"]  # a raw return has no optimum
     metrics = {
-        name: statistics.estimate(
+        name: intervals.estimate(
             function(once)[0],
             function(drawn),
             drawn,
             tails=name != "IQM",
-            within=(0.0, math.inf) if name == "optimality gap" else statistics.EVERYWHERE,
+            within=(0.0, math.inf) if name == "optimality gap" else intervals.EVERYWHERE,
             hidden=statistics.hidden_variance(drawn.scores) if name == "optimality gap" else 0.0,
         )
         for name, function in functions.items()
@@ -206,7 +207,7 @@ def compare(study: StudyResults, pro: Block, base: Block, resamples: int) -> Com
     scaled = np.flatnonzero(both & study.scale.known)
     one, other = (sample(study, block, common, resamples, scaled=False) for block in (pro, base))
     chance = improvement_estimate(one, other, _generator(pro, base))
-    wins = statistics.share_won(pro.mean_final[common], base.mean_final[common])
+    wins = intervals.share_won(pro.mean_final[common], base.mean_final[common])
     nothing = Estimate(math.nan, math.nan, math.nan)
     iqms, difference, medians = [nothing, nothing], nothing, nothing
     if len(scaled):
@@ -216,7 +217,7 @@ def compare(study: StudyResults, pro: Block, base: Block, resamples: int) -> Com
         many = [statistics.interquartile_mean(part) for part in drawn]
         real = [float(statistics.interquartile_mean(part)[0]) for part in once]
         iqms = [
-            statistics.estimate(value, values, part)
+            intervals.estimate(value, values, part)
             for value, values, part in zip(real, many, drawn, strict=True)
         ]
         difference = difference_estimate(
@@ -262,7 +263,7 @@ def improvement_estimate(
         return Estimate(float(value), math.nan, math.nan)
     p = permutation.p_value(one.scores, other.scores, permutation.improvement, generator)
     many = statistics.improvement(one, other)
-    low, high = statistics.improvement_interval(value, many, one, other, np.asarray(p))
+    low, high = intervals.improvement_interval(value, many, one, other, np.asarray(p))
     return Estimate(float(value), float(low), float(high))
 
 
@@ -278,7 +279,7 @@ def difference_estimate(
     if not (one.repeated and other.repeated):
         return Estimate(value, math.nan, math.nan)
     p = permutation.p_value(one.scores, other.scores, statistic, generator)
-    low, high = statistics.difference_interval(np.asarray(value), many, one, other, np.asarray(p))
+    low, high = intervals.difference_interval(np.asarray(value), many, one, other, np.asarray(p))
     return Estimate(value, float(low), float(high))
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from proxrl.report.baselines import ITERATION_STEPS, Baseline
 from proxrl.report.figures.finals import baseline_aggregates, baseline_games
 from proxrl.report.findings import Comparison, Findings
+from proxrl.report.intervals import Estimate
 from proxrl.report.labels import shown
-from proxrl.report.statistics import Estimate, nanmean, standard_error
+from proxrl.report.statistics import nanmean, standard_error
 from proxrl.report.study import StudyResults, game_of
 from proxrl.report.training import latest, protocol_differences, rows
 from proxrl.runs.record import Run

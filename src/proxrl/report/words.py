@@ -13,9 +13,9 @@ from proxrl.report.findings import (
     Findings,
     sync_ratio_estimate,
 )
+from proxrl.report.intervals import Estimate
 from proxrl.report.labels import shown
 from proxrl.report.scores import final_window_steps
-from proxrl.report.statistics import Estimate
 from proxrl.report.study import StudyResults
 
 

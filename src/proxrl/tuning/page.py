@@ -23,7 +23,10 @@ from proxrl.tuning.space import Parameter, applied, effective
 from proxrl.tuning.table import shown
 from proxrl.tuning.trials import Trial, best
 
-OWN_STYLE = ".command code{font-size:14px;overflow-wrap:anywhere}"
+OWN_STYLE = (
+    ".command code{font-size:14px;overflow-wrap:anywhere}"
+    ".command span{display:inline-block;max-width:100%}"  # no break within an option
+)
 
 
 def write_page(

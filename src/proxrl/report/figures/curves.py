@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from proxrl.report import statistics
+from proxrl.report import intervals, statistics
 from proxrl.report.baselines import ITERATION_STEPS, NOTE, SPREAD, Baseline, published_agent
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line
 from proxrl.report.findings import CURVE_RESAMPLES, Findings, sync_ratios
@@ -31,7 +31,7 @@ def median_curve(study: StudyResults, baselines: tuple[Baseline, ...]) -> Plot |
         there = statistics.whole(np.where(np.isnan(part).all(axis=2), np.nan, 1.0))
         drawn = _resampled(block, there.scores)
         middle = statistics.median_curve(part, low, span, there.counts)[0]
-        below, above = statistics.interval(
+        below, above = intervals.interval(
             middle, statistics.median_curve(part, low, span, drawn.counts), drawn, tails=True
         )
         whole = ~np.isnan(part).all(axis=0).any(axis=0)  # points that every game has reached
@@ -113,8 +113,8 @@ def sync_distances(findings: Findings) -> Plot | None:
     return Plot(
         "sync_distances",
         "Size of the target updates",
-        "Mean ‖θ new − θ old‖ over the syncs of an interval (compare the paper's Figure 4, right)"
-        f"{_bands(study)}.{which}",
+        "Mean ‖θ new − θ old‖ over the syncs between two points "
+        f"(compare the paper's Figure 4, right){_bands(study)}.{which}",
         "lines",
         panels,
         study.axis_name,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from proxrl.report import statistics
+from proxrl.report import intervals, statistics
 from proxrl.report.baselines import NOTE, Baseline
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line, slug
 from proxrl.report.findings import FEW_RUNS_OF_A_GAME, METRICS, Comparison, Findings, sample
@@ -34,11 +34,11 @@ def aggregates(findings: Findings, baselines: tuple[Baseline, ...]) -> Plot | No
                 rows[name].append(baseline_line(baseline, np.array([values[name]]), np.zeros(1)))
     games = {one.games for one in findings.aggregates}
     over = f"{min(games)}" + (f" to {max(games)}" if len(games) > 1 else "")
-    intervals = any(one.metrics["IQM"].has_interval for one in findings.aggregates)
+    known = any(one.metrics["IQM"].has_interval for one in findings.aggregates)
     caption = (
         f"Final {study.scale.unit}"
         + (f" over {over} games" if games != {1} else "")
-        + (", with 95% intervals over runs" if intervals else "")
+        + (", with 95% intervals over runs" if known else "")
         + "."
         + (" IQM: mean of the middle half of all runs." if "IQM" in names else "")
     )
@@ -89,10 +89,11 @@ def gains(study: StudyResults, one: Comparison) -> Plot | None:
     reference = "human" if study.scale.kind == "human" else "DQN"
     best = base.name if base.name == reference else f"max({base.name}, {reference})"
     formula = f"({pro.name} − {base.name}) / ({best} − random)"
+    final = "mean final scores over seeds" if study.most_seeds > 1 else "final scores"
     ahead = int((one.final_gain[games] > 0).sum())
     left_out = one.improvement_games - len(games)
     caption = (
-        f"{formula}, mean final scores over seeds; {pro.name} ahead in {ahead} of the {len(games)} "
+        f"{formula}, {final}; {pro.name} ahead in {ahead} of the {len(games)} "
         f"games with a {reference} score. "
         "Bars: final; dots: the same formula with the mean of the whole curve instead of its end."
     )
@@ -156,7 +157,7 @@ def profiles(findings: Findings) -> Plot | None:
         low = high = np.full(THRESHOLDS, np.nan)
         if fewest >= FEW_RUNS_OF_A_GAME:
             many = statistics.performance_profile(drawn, grid)
-            low, high = np.clip(statistics.interval(share, many, drawn, tails=True), 0.0, 1.0)
+            low, high = np.clip(intervals.interval(share, many, drawn, tails=True), 0.0, 1.0)
         lines.append(series_line(series, grid, share, low, high))
     bands = "; bands: pointwise 95% intervals over runs" if fewest >= FEW_RUNS_OF_A_GAME else ""
     return Plot(
@@ -205,11 +206,11 @@ def score_against_c(findings: Findings) -> Plot | None:
     )
 
 
-def _interval(series: Series, one: statistics.Estimate) -> Line:
+def _interval(series: Series, one: intervals.Estimate) -> Line:
     low, high = np.array([one.low]), np.array([one.high])
     return series_line(series, np.array([one.value]), np.zeros(1), low, high)
 
 
-def _columns(estimates: list[statistics.Estimate]) -> tuple[Array, Array, Array]:
+def _columns(estimates: list[intervals.Estimate]) -> tuple[Array, Array, Array]:
     values, low, high = np.array([(one.value, one.low, one.high) for one in estimates]).T
     return values, low, high
