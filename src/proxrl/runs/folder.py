@@ -41,6 +41,7 @@ CONFIG, METRICS, EPISODES, SPEED = "config.json", "metrics.jsonl", "episodes.jso
 EVALUATIONS = "evaluations.jsonl"
 CHECKPOINTS, REPLAY, ATTEMPTS = "checkpoints", "replay", "attempts"
 RUN_LOG, PROGRESS, FAILURE = "log.txt", "progress.json", "failure.txt"
+NODE = "PROXRL_NODE"  # environment variable: the cluster node of this process
 UNFINISHED_CONFIG = f"{CONFIG}.writing"
 TENSORBOARD, WANDB = "tensorboard", "wandb"
 NOT_YET_A_RUN = {LOCK, RUN_LOG, PROGRESS, ATTEMPTS, UNFINISHED_CONFIG}
@@ -249,7 +250,8 @@ class RunFolder:
 
     def _enter_attempt(self) -> None:
         """Take the next number, unique by exclusive file creation."""
-        about = {"host": socket.gethostname(), "pid": os.getpid(), "unix_time": time.time()}
+        about: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid()}
+        about |= {"unix_time": time.time(), "node": os.environ.get(NODE, "")}
         self.attempt = self.newest_attempt()
         try:
             self.attempts.mkdir(exist_ok=True)
@@ -261,6 +263,14 @@ class RunFolder:
                     return
         except OSError as error:
             raise UserError(f"cannot write to {self.path}: {error.strerror}") from None
+
+    def node(self) -> str:
+        """The cluster node of the newest attempt; empty if there is none."""
+        try:
+            about = json.loads(read_text(self.attempts / f"{self.newest_attempt()}.json"))
+            return str(about["node"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
 
     def _in_use(self) -> UserError:
         return UserError(

@@ -23,6 +23,7 @@ from typing import Any
 from proxrl import __version__
 from proxrl.config import from_json, to_json
 from proxrl.errors import RunFailed, UserError
+from proxrl.runs.folder import NODE, RunFolder
 from proxrl.studies.expand import Job
 from proxrl.studies.folder import LOCK
 from proxrl.studies.process import Outcome, outcome_of, reason_of, start
@@ -59,6 +60,8 @@ class Cluster:
         errors = ray.exceptions
         self._lost = (errors.NodeDiedError, errors.TaskUnschedulableError, errors.ObjectLostError)
         self._unfit: set[str] = set()  # nodes that joined and cannot take part
+        self._attempts: dict[Job, int] = {}  # before it was started
+        self._next_look = 0.0
         self._places: dict[Any, str] = {}  # of tasks, once there are unfit nodes
 
     def require_nodes(self) -> None:
@@ -165,6 +168,7 @@ class Cluster:
             __version__,
         )
         self._tasks[task] = job
+        self._attempts[job] = RunFolder(job.folder).newest_attempt()
         if place:
             self._places[task] = place
 
@@ -179,8 +183,25 @@ class Cluster:
             time.sleep(LOOK_SECONDS)
             return []
         tasks = list(self._tasks)
-        ready, _ = self._ray.wait(tasks, num_returns=len(tasks), timeout=LOOK_SECONDS)
-        return [(self._tasks.pop(task), *self._end(task)) for task in ready]
+        ready, pending = self._ray.wait(tasks, num_returns=len(tasks), timeout=LOOK_SECONDS)
+        ends = [(self._tasks.pop(task), *self._end(task)) for task in ready]
+        return [*ends, *self._on_dead_nodes(pending)]
+
+    def _on_dead_nodes(self, tasks: Sequence[Any]) -> list[tuple[Job, Outcome, str]]:
+        """Runs on nodes that have left the cluster. Ray itself does not report them as long as the
+        connection to a process that hangs is open."""
+        if time.monotonic() < self._next_look:
+            return []
+        self._next_look = time.monotonic() + CAPACITY_SECONDS
+        alive = {node["NodeID"] for node in self._nodes()} | self._unfit
+        lost: list[tuple[Job, Outcome, str]] = []
+        for task in tasks:
+            place = RunFolder(self._tasks[task].folder)
+            node = place.node()
+            is_new = place.newest_attempt() > self._attempts[self._tasks[task]]
+            if is_new and node and node not in alive:
+                lost.append((self._tasks.pop(task), "lost", f"node {node[:8]} does not answer"))
+        return lost
 
     def stop_run(self, job: Job) -> None:
         (task,) = (task for task, its in self._tasks.items() if its == job)
@@ -316,6 +337,7 @@ def _run(config: str, folder: str, home: str, marker: str, version: str) -> int:
         raise UnfitNode(f"{socket.gethostname()} does not see {marker}: is it shared?")
     if version != __version__:
         raise UnfitNode(f"{socket.gethostname()} has proxrl {__version__}, not {version}")
+    os.environ[NODE] = importlib.import_module("ray").get_runtime_context().get_node_id()
     process = start(
         from_json(json.loads(config)),
         Path(folder),
