@@ -135,7 +135,8 @@ def _require_known(env: str) -> None:
     # By their games: most ids share a version or a namespace, which would make them similar.
     near = difflib.get_close_matches(_game(env), {_game(name) for name in ids}, 1, SIMILAR)
     same = [name for name in ids if _game(name) in near]
-    same.sort(key=lambda name: (name.lower() != env.lower(), name.count("/"), _newest_first(name)))
+    space = env.rpartition("/")[0]  # suggestions from the same namespace first, then without one
+    same.sort(key=lambda name: (name.rpartition("/")[0] != space, "/" in name, _newest_first(name)))
     hint = f"did you mean {' or '.join(same[:3])}?" if same else "see `gymnasium.pprint_registry()`"
     raise UserError(f"unknown environment {env}; {hint}")
 
