@@ -301,6 +301,21 @@ def sections_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_report(root, resamples=20)[0]
 
 
+@pytest.mark.parametrize("width", [1280, 800, 700])
+def test_a_game_is_shown_below_the_toolbar(chromium: Any, page_file: Path, width: int) -> None:
+    """With nine series the toolbar has two to five rows."""
+    view = Opened(chromium, page_file, width, "light")
+    view.page.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
+    view.page.locator("#games-table a", has_text="Breakout").click()
+    view.page.wait_for_selector(view.place("Breakout") + "[data-drawn]")
+    bar, title = view.page.evaluate(
+        """() => [document.querySelector(".toolbar").getBoundingClientRect().bottom,
+        document.querySelector("#game-3 h3").getBoundingClientRect().top]"""
+    )
+    assert bar <= title
+    view.context.close()
+
+
 def test_figures_give_their_data(desktop: Opened) -> None:
     for name in ("aggregates", "learning_curves"):
         link = desktop.page.locator(f'a[href="figures/{name}.csv"]')

@@ -139,8 +139,10 @@
     observer.observe(place); // redrawn once visible
   });
   redraw();
+  // the toolbar stays on top: links to a game stop below it
+  const measure = () => document.documentElement.style.setProperty("--bar", `${document.querySelector(".toolbar").offsetHeight}px`);
   let wide = innerWidth;
-  addEventListener("resize", () => { if (innerWidth !== wide) { wide = innerWidth; redraw(); } });
+  addEventListener("resize", () => { if (innerWidth !== wide) { wide = innerWidth; measure(); redraw(); } });
   addEventListener("beforeprint", () => places.forEach(draw));
   dark.addEventListener("change", () => { chips(); redraw(); });
 
@@ -163,6 +165,7 @@
     }));
   }
   chips();
+  measure();
   const select = document.getElementById("metric");
   for (const [value, text] of Object.entries(metrics)) select.add(new Option(text, value));
   select.addEventListener("change", () => { state.metric = select.value; redraw(); });
