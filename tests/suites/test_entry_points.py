@@ -96,7 +96,7 @@ def test_its_environments_train_are_scored_and_reported(
 
     page, _ = make_report(tmp_path / "runs")
     text = page.read_text()
-    assert "1 MiniGrid task ·" in text
+    assert "MiniGrid Empty-5x5 · 1 series" in text
     assert "Empty-5x5" in (page.parent / "scores.csv").read_text()
     assert "350 agent steps" in text
 

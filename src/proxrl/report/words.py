@@ -33,10 +33,12 @@ def figures(study: StudyResults) -> str:
 
 def lead(study: StudyResults) -> str:
     """55 Atari games · 4 series · 5 seeds · 1,100 runs · 120M frames (30,000,000 agent steps)."""
-    family = study.suite.noun.removesuffix("game").removesuffix("environment")  # "Atari "
+    kind, _, _ = study.suite.noun.rpartition(" ")  # Atari of "Atari game"
     several = len(study.games) > 1
     parts = [
-        _count(len(study.games), study.suite.noun) if several else f"{family}{study.games[0]}",
+        _count(len(study.games), study.suite.noun)
+        if several
+        else f"{kind} {study.games[0]}".strip(),
         f"{len(study.blocks)} series",
         _count(len(study.seeds), "seed"),
         _count(len(study.runs), "run"),
