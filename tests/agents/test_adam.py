@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from proxrl.agents.adam import Adam
+from proxrl.agents.adam import FLUSH_PERIOD, Adam
 from proxrl.agents.weights import Layout
 
 
@@ -83,3 +83,23 @@ def test_a_state_that_counts_the_steps_of_each_parameter_is_read() -> None:
     assert [float(steps) for steps in resumed.steps] == [7.0, 7.0]
     assert torch.equal(resumed.mean[0], adam.mean[0])
     assert torch.equal(resumed.square[1], adam.square[1])
+
+
+def test_flushing_zeroes_decayed_moments_and_changes_no_weight() -> None:
+    """A gradient that stops: the mean decays below float32's normal numbers and would stay there,
+    because the smallest of them times 0.9 rounds to itself."""
+    kept, flushed = made()[:2], made()[:2]
+    smallest = torch.finfo(torch.float32).tiny
+    for number, gradient in enumerate(gradients(1) + [[0.0 * g for g in gradients(1)[0]]] * 1_100):
+        for adam, weights in (kept, flushed):
+            step(adam, weights, gradient, 0.1)
+        if number % FLUSH_PERIOD == 0:
+            flushed[0].flush()
+    assert 0.0 < kept[0].mean[0].abs().max() < smallest
+    assert torch.count_nonzero(flushed[0].mean[0]) == 0
+    assert torch.equal(kept[0].square[0], flushed[0].square[0])  # far from that small yet
+    for mine, other in zip(kept[1], flushed[1], strict=True):
+        assert torch.equal(mine, other)
+    flushed[0].mean[0].fill_(torch.nan)
+    flushed[0].flush()
+    assert flushed[0].mean[0].isnan().all()

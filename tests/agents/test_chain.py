@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from proxrl.agents.chain import Chain, Recorded
+from proxrl.agents.layers import WIDE
 from proxrl.agents.networks import Dense, QNetwork, build_network, mlp
 from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.agents.weights import Layout
@@ -91,6 +92,7 @@ def test_small_images_of_any_shape(
 )
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize(("dueling", "noisy"), [*itertools.product([False, True], repeat=2)])
+@pytest.mark.parametrize("batch", [5, WIDE + 1])
 def test_every_built_in_network_with_every_head(
     spec: ObservationSpec,
     kind: str,
@@ -98,9 +100,11 @@ def test_every_built_in_network_with_every_head(
     head: str,
     dueling: bool,
     noisy: bool,
+    batch: int,
 ) -> None:
     config = NetworkConfig(kind, hidden, dueling=dueling, noisy=noisy)
-    assert_same_as_autograd(build_network(spec, 3, config, 0, HEADS[head]), states_of(spec, 5, 0))
+    network = build_network(spec, 3, config, 0, HEADS[head])
+    assert_same_as_autograd(network, states_of(spec, batch, 0))
 
 
 def test_it_is_bit_identical_to_itself() -> None:

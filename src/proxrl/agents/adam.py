@@ -10,6 +10,8 @@ from torch import Tensor
 from proxrl.agents.weights import Layout, gradient_of
 
 BETA_1, BETA_2 = 0.9, 0.999
+FLUSH_PERIOD = 256  # updates
+TINY_MEAN, TINY_SQUARE = 1e-30, 1e-37  # float32 is subnormal below 1.2e-38
 
 
 class Adam:
@@ -43,6 +45,17 @@ class Adam:
             amsgrad=False,
             maximize=False,
         )
+
+    @torch.no_grad()
+    def flush(self) -> None:
+        """Set moments to zero that are too small to change a weight.
+
+        Where the gradient stays zero (a pixel that never changes, a unit that never fires), moments
+        decay to subnormal numbers, and arithmetic with those is many times slower on some CPUs.
+        """
+        for mean, square in zip(self.mean, self.square, strict=True):
+            torch.ops.aten.hardshrink.out(mean, TINY_MEAN, out=mean)
+            torch.ops.aten.hardshrink.out(square, TINY_SQUARE, out=square)
 
     def views(self, vectors: list[Tensor]) -> dict[str, Tensor]:
         """Each parameter's part of vectors like the weights or the moments, by its name."""

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proxrl.agents.adam import Adam
+from proxrl.agents.adam import FLUSH_PERIOD, Adam
 from proxrl.agents.heads import at_action, make_head
 from proxrl.agents.networks import QNetwork
 from proxrl.agents.noisy import draw_noise, noisy_layers, silent
@@ -119,6 +119,8 @@ class Learner:
         self.rule.change_weights(self.weights, self.anchor, alpha)  # the proximal pull
         self._adam.step(self.weights, alpha)
         self.updates += 1
+        if self.updates % FLUSH_PERIOD == 0:
+            self._adam.flush()
         sync_distance = self._sync_target()
 
         return Update(
