@@ -8,6 +8,7 @@ stack of images becomes channels, last in memory: convolutions and their gradien
 way on the CPU. Initial weights are drawn from the seed of the run.
 """
 
+import copy
 import functools
 import itertools
 import math
@@ -68,6 +69,13 @@ class QNetwork(nn.Module):
             body_backward(gradient.flatten(1))
 
         return self._combine(numbers), backward
+
+    def recorded(self) -> "QNetwork":
+        """A copy whose body is called as a module: a chain's operations depend on the batch size,
+        so that a graph of them would fit one size only."""
+        network = copy.deepcopy(self)
+        network._function = Recorded(network.body)
+        return network
 
     def of_state(self) -> ArrayFunction:
         """A function from one state [stack, *observation] to its action values [actions], for

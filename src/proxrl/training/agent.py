@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
-from proxrl.agents.networks import build_network
+from proxrl.agents.networks import QNetwork, build_network
 from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.config import RunConfig
 from proxrl.envs import Environment
@@ -31,7 +30,7 @@ class Agent:
     """The online network of a run, ready to act."""
 
     def __init__(
-        self, network: nn.Module, config: RunConfig, environments: list[Environment], step: int
+        self, network: QNetwork, config: RunConfig, environments: list[Environment], step: int
     ) -> None:
         self.network = network.requires_grad_(False)
         self.config = config

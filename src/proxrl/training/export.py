@@ -1,6 +1,5 @@
 """A network as a file that other programs can run: ONNX, torch.export or TorchScript."""
 
-import copy
 import importlib.util
 import logging
 import warnings
@@ -9,21 +8,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from torch import nn
 
+from proxrl.agents.networks import QNetwork
 from proxrl.errors import UserError
 from proxrl.types import ObservationSpec
 
 FORMATS = (".onnx", ".pt2", ".pt")
 
 
-def export_network(network: nn.Module, spec: ObservationSpec, path: Path) -> None:
+def export_network(network: QNetwork, spec: ObservationSpec, path: Path) -> None:
     """Write the function from states [batch, stack, *shape] to action values."""
     if path.suffix not in FORMATS:
         raise UserError(f"invalid export file {path}: must end in {', '.join(FORMATS)}")
     if path.suffix == ".onnx" and importlib.util.find_spec("onnxscript") is None:
         raise UserError("exporting to ONNX needs a package: pip install 'proxrl[onnx]'")
-    plain = copy.deepcopy(network).cpu().eval()
+    plain = network.recorded().cpu().eval()
     example = torch.zeros((2, *spec.state_shape), dtype=getattr(torch, str(spec.dtype)))
     with torch.no_grad(), _quietly():
         try:
