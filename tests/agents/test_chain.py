@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from proxrl.agents.bodies import Dense, mlp
 from proxrl.agents.chain import Chain, Recorded
 from proxrl.agents.layers import WIDE
-from proxrl.agents.networks import Dense, QNetwork, build_network, mlp
+from proxrl.agents.networks import QNetwork, build_network
 from proxrl.agents.noisy import draw_noise, noisy_layers, silence
 from proxrl.agents.weights import Layout
 from proxrl.config import HeadConfig, NetworkConfig

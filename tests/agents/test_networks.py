@@ -9,13 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from proxrl.agents.bodies import scaled_images
 from proxrl.agents.layers import Convolution
-from proxrl.agents.networks import (
-    QNetwork,
-    build_network,
-    register_network,
-    scaled_images,
-)
+from proxrl.agents.networks import QNetwork, build_network, register_network
 from proxrl.agents.noisy import noisy_layers
 from proxrl.agents.padding import SameConvolution, same_padding
 from proxrl.agents.weights import Layout

@@ -1,0 +1,69 @@
+"""Whether a network is a function of weights and state, which bit-identical resuming requires."""
+
+import random
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from proxrl.errors import UserError
+from proxrl.types import ObservationSpec
+
+
+@torch.no_grad()
+def require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind: str) -> None:
+    """Raise `UserError` unless the output shape is right and values depend only on weights and
+    state: two calls on the same random states must agree and change nothing."""
+    states = _random_states(spec)
+    one = body(states[:1].clone())  # lazy layers draw their weights here
+    shape = tuple(one.shape)
+    if one.dtype != torch.float32:
+        raise UserError(
+            f"network {kind} returned {one.dtype}, expected torch.float32: add .float()"
+        )
+    if shape != (1, outputs):
+        raise UserError(
+            f"network {kind} returned shape {shape} for one state, expected (1, {outputs})"
+        )
+    given, before, drawn = states.clone(), _held(body), _random_state()
+    first, second = body(given), body(given)
+    if not torch.equal(given, states):
+        raise UserError(f"network {kind} changes its input in forward(): it must not")
+    if drawn != _random_state():
+        raise UserError(f"network {kind} draws random numbers: it must be deterministic")
+    after = _held(body)
+    for name in {**before, **after}:
+        if before.get(name) != after.get(name):
+            raise UserError(f"network {kind} changes its {name} in forward(): it must be stateless")
+    if not torch.equal(first, second):
+        raise UserError(f"network {kind} returned two values for one state: it must be a function")
+
+
+def _random_states(spec: ObservationSpec) -> Tensor:
+    """Three states, the same for every run."""
+    generator = np.random.default_rng(0)
+    size = (3, *spec.state_shape)
+    if spec.dtype == "uint8":
+        return torch.from_numpy(generator.integers(0, int(spec.high) + 1, size, dtype=np.uint8))
+    return torch.from_numpy(generator.random(size, dtype=np.float32))
+
+
+def _random_state() -> tuple[object, ...]:
+    """The state of all global generators."""
+    numpy_state = repr(np.random.get_state(legacy=False))  # noqa: NPY002
+    return torch.random.get_rng_state().numpy().tobytes(), numpy_state, random.getstate()
+
+
+def _held(body: nn.Module) -> dict[str, object]:
+    """Parameters, buffers and plain attributes by name, as comparable values."""
+    held: dict[str, object] = {
+        name: tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
+        for name, tensor in body.state_dict().items()
+    }
+    for prefix, module in body.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, int | float | str | bytes | tuple | None):
+                held[f"{prefix}.{name}".lstrip(".")] = repr(value)
+            elif isinstance(value, list | dict | set):
+                held[f"{prefix}.{name}".lstrip(".")] = len(value)
+    return held
