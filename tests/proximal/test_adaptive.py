@@ -10,7 +10,7 @@ from proxrl import presets
 from proxrl.agents.learner import Learner
 from proxrl.config import RunConfig, validated
 from proxrl.errors import UserError
-from proxrl.proximal.kappa import kappa_of, moment_ratios, noise_ratio, signal_share
+from proxrl.proximal.kappa import kappa_of, signal_shares
 from tests.agents.test_learner import batches, learner, online
 
 ADAPTIVE = ("adaptive", "adaptive-layers")
@@ -89,15 +89,15 @@ def test_kappa_is_what_the_moments_say_at_the_sync(changes: dict[str, Any]) -> N
     """Without smoothing: from the moments before update 20, applied from update 30 on."""
     settings = {"proximal.adaptive.smoothing": 0.0, "proximal.adaptive.kappa_max": 1e6}
     made = learner(config("adaptive", **{**QUICK, **settings, **changes}))
-    history = batches(40)
+    history = [batch._replace(returns=batch.returns + 3.0) for batch in batches(40)]  # some signal
     for batch in history[:20]:
         made.update(batch)
-    ratio = moment_ratios(made.rule.moments, together=True).double()
-    signal = signal_share(ratio, noise_ratio(0.9))
+    signal = signal_shares(made.rule.moments, together=True).double()
     for batch in history[20:30]:
         assert made.update(batch).rule == {"kappa": 0.0}
     for batch in history[30:]:
-        expected = {"kappa": float(kappa_of(signal, 10)), "signal": float(signal)}
+        kappa = float(kappa_of(signal, 10, polyak=bool(changes)).clamp(max=10))
+        expected = {"kappa": kappa, "signal": float(signal)}
         assert made.update(batch).rule == pytest.approx(expected)
     assert 0.0 < float(signal) < 1.0
 
@@ -110,6 +110,34 @@ def test_layers_have_kappas_of_their_own() -> None:
     assert list(named) == [f"kappa/{name}" for name in names]
     assert len(set(named.values())) > 1
     assert min(named.values()) < metrics["kappa"] < max(named.values())
+
+
+def test_each_layer_is_pulled_by_its_own_kappa() -> None:
+    made = trained(config("adaptive-layers", **QUICK))
+    names = [name for name, _ in made.online.named_parameters()]
+    made.rule.estimate.kappas = [0.5 * number for number in range(len(names))]
+    before = [weight.detach().clone() for weight in made.online.parameters()]
+    for theta in made.anchor:
+        theta.add_(1.0)
+    made.rule.pull(made.weights, made.anchor, made.rule.estimate.strengths)
+    pairs = zip(made.online.parameters(), before, made.target.parameters(), strict=True)
+    for number, (weight, old, theta) in enumerate(pairs):
+        expected = old + 0.05 * number * (theta - old)  # kappa/N, N = 10
+        torch.testing.assert_close(weight.detach(), expected)
+
+
+def test_the_pull_is_kappa_over_n_whatever_the_learning_rate() -> None:
+    """Annealed to a tenth between syncs: a fixed pull falls with it, the adaptive one does not."""
+    bounds = {"proximal.adaptive.kappa_min": 0.5, "proximal.adaptive.kappa_max": 0.5}
+    annealed = {"learner.annealed_rate": 1e-5, "learner.learning_rate": 1e-4}
+    made = trained(config("adaptive", **{**QUICK, **bounds, **annealed}), count=35)
+    assert made.learning_rate < 1e-4
+    before = online(made)
+    for theta in made.anchor:
+        theta.add_(1.0)
+    made.rule.change_weights(made.weights, made.anchor, made.learning_rate)
+    theta = torch.cat([weight.flatten() for weight in made.target.parameters()])
+    torch.testing.assert_close(online(made), before + 0.05 * (theta - before))
 
 
 @pytest.mark.parametrize("head", ["expected", "categorical"])

@@ -16,7 +16,7 @@ from proxrl.agents.learner import Learner
 from proxrl.agents.networks import build_network
 from proxrl.config import AdaptiveOptions
 from proxrl.proximal import Proximal
-from proxrl.proximal.kappa import kappa_of, noise_ratio, signal_share
+from proxrl.proximal.kappa import kappa_of, noise_ratio
 from tests.agents.test_learner import CPU, SPEC, batches, online
 from tests.proximal.test_optimizer import flat, learn, networks
 
@@ -49,6 +49,12 @@ def test_a_largest_kappa_of_0_is_the_bare_optimizer_bit_for_bit(make: Callable[.
     assert 0.0 < pulling.kappa < 5.0
 
 
+def share_of(squared_mean: Tensor, square: Tensor, steps: int) -> Tensor:
+    """rho by its definition."""
+    noise = noise_ratio(0.9, torch.tensor(float(steps)).double())
+    return (squared_mean - noise * square) / ((1 - noise) * square)
+
+
 @pytest.mark.parametrize("make", INNER)
 def test_kappa_is_what_the_moments_say_at_the_sync(make: Callable[..., Adam]) -> None:
     """Without smoothing: from the moments before step 20, applied from step 30 on; the ratio from
@@ -61,11 +67,12 @@ def test_kappa_is_what_the_moments_say_at_the_sync(make: Callable[..., Adam]) ->
     states = [inner.state[weight] for weight in network.parameters()]
     m = torch.cat([state["exp_avg"].flatten() for state in states]).double() / (1 - 0.9**20)
     v = torch.cat([state["exp_avg_sq"].flatten() for state in states]).double() / (1 - 0.999**20)
-    share = signal_share((m.square().sum() / v.sum()), noise_ratio(0.9))
+    share = share_of(m.square().sum(), v.sum(), 20)
     learn(network, optimizer, 10)
     assert optimizer.kappa == 0.0
     learn(network, optimizer, 10)
-    assert optimizer.kappa == pytest.approx(float(kappa_of(share, 10)), rel=1e-4)
+    kappa = kappa_of(share.clamp(0, 1), 10).clamp(max=10)
+    assert optimizer.kappa == pytest.approx(float(kappa), rel=1e-3)  # 1 - rho in single precision
 
 
 def test_bounds_that_meet_are_a_fixed_pull_after_the_warmup_whatever_the_rate() -> None:
@@ -219,16 +226,48 @@ def test_parameters_that_join_late_or_never_have_steps_of_their_own() -> None:
                 if number < 20:
                     seen[which].append(gradient.double())
         optimizer.step()
-    top = bottom = 0.0
+    top = bottom = torch.tensor(0.0).double()
     for gradients in seen:
         mean = square = torch.zeros(3).double()
         for gradient in gradients:
             mean, square = 0.9 * mean + 0.1 * gradient, 0.999 * square + 0.001 * gradient**2
-        top += float((mean / (1 - 0.9 ** len(gradients))).square().sum())
-        bottom += float(square.sum() / (1 - 0.999 ** len(gradients)))
-    share = signal_share(torch.tensor(top / bottom).double(), noise_ratio(0.9))
-    assert optimizer.kappa == pytest.approx(float(kappa_of(share, 10)), rel=1e-3)
+        noise = noise_ratio(0.9, torch.tensor(float(len(gradients))).double())
+        corrected = square.sum() / (1 - 0.999 ** len(gradients))
+        top = top + (mean / (1 - 0.9 ** len(gradients))).square().sum() - noise * corrected
+        bottom = bottom + (1 - noise) * corrected
+    kappa = kappa_of((top / bottom).clamp(0, 1), 10).clamp(max=10)
+    assert optimizer.kappa == pytest.approx(float(kappa), rel=1e-3)
     assert torch.equal(weights[2], torch.zeros(3)), "without a gradient: not pulled"
+
+
+def test_a_parameter_that_was_frozen_does_not_count_any_more() -> None:
+    """Pure signal in one tensor, alternating noise in the other, which is frozen at step 40."""
+    signal, noise = (torch.zeros(3, requires_grad=True) for _ in range(2))
+    options = AdaptiveOptions(kappa_max=5.0, smoothing=0.0, warmup_updates=20)
+    optimizer = adaptive(Adam([signal, noise], 1e-3), [torch.ones(3)] * 2, options)
+    for number in range(61):
+        signal.grad = torch.ones(3)
+        noise.grad = 30.0 * (-torch.ones(3)) ** number if number < 40 else None
+        optimizer.step()
+        if number == 39:
+            assert optimizer.kappa == 5.0
+    assert optimizer.kappa < 1e-3
+
+
+def test_polyak_targets_have_a_formula_of_their_own() -> None:
+    made = []
+    for polyak in (False, True):
+        network, target = networks()
+        options = AdaptiveOptions(kappa_max=9.0, smoothing=0.0, warmup_updates=20)
+        inner = Adam(network.parameters(), 1e-3)
+        optimizer = Proximal(
+            inner, target, c="adaptive", updates_per_sync=10, polyak=polyak, adaptive=options
+        )
+        learn(network, optimizer, 31)
+        assert copy.deepcopy(optimizer).polyak == polyak
+        made.append(optimizer)
+    periodic, polyak_ = (one.kappa for one in made)
+    assert 0.0 < polyak_ < periodic < 9.0
 
 
 def test_steps_without_any_gradient_do_nothing() -> None:

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from proxrl.agents.adam import BETA_1
+from proxrl.config import AdaptiveOptions
 from proxrl.proximal.kappa import (
+    KappaEstimate,
     kappa_for,
     kappa_of,
-    moment_ratios,
     noise_ratio,
-    signal_share,
+    signal_shares,
     signal_to_noise,
 )
 
@@ -64,15 +65,40 @@ def test_kappa_falls_with_the_signal_and_is_solved_for_all_at_once() -> None:
 
 
 def test_the_signal_of_two_syncs_by_hand() -> None:
-    """N = 250: rho = 0.01 gives r = 250/99 = 2.525; the ratio of moments is rho + b (1 - rho)."""
-    b = noise_ratio(BETA_1)
-    assert b == pytest.approx(0.1 / 1.9)
-    ratios = torch.tensor([0.01 + b * 0.99, b, b / 2, 1.0, 1.5], dtype=torch.float64)
-    share = signal_share(ratios, b)
-    assert share.tolist() == pytest.approx([0.01, 0.0, 0.0, 1.0, 1.0])
-    assert number(signal_to_noise(share, 250)[0]) == pytest.approx(250 / 99)
-    kappa = number(kappa_of(share[:1], 250))
-    assert kept(kappa) == pytest.approx((250 / 99) / (1 + 250 / 99))
+    """N = 250: rho = 0.01 gives r = 250/99 = 2.525."""
+    share = torch.tensor([0.01], dtype=torch.float64)
+    assert number(signal_to_noise(share, 250)) == pytest.approx(250 / 99)
+    assert kept(number(kappa_of(share, 250))) == pytest.approx((250 / 99) / (1 + 250 / 99))
+
+
+def drift_of_polyak(kappa: float, tau: float) -> float:
+    """Per update, of w with a steady push of 1, after long: w <- w + 1 + kappa tau (theta - w)."""
+    online = target = before = 0.0
+    for _ in range(round(40 / tau)):
+        before = online
+        online += 1.0 + kappa * tau * (target - online)
+        target += tau * (online - target)
+    return online - before
+
+
+@pytest.mark.parametrize("kappa", [0.1, 1.0, 3.0])
+def test_with_polyak_targets_the_pull_keeps_less_and_kappa_follows(kappa: float) -> None:
+    """The share that is kept is simulated: 1/(1 + kappa). Where it is r/(1+r), kappa = 1/r."""
+    drift = drift_of_polyak(kappa, tau=0.001)
+    assert drift == pytest.approx(1.0 / (1.0 + kappa), rel=0.01)
+    ratio = drift / (1.0 - drift)
+    share = torch.tensor([ratio / (1_000 + ratio)], dtype=torch.float64)  # r = N rho / (1 - rho)
+    assert number(kappa_of(share, 1_000, polyak=True)) == pytest.approx(kappa, rel=0.05)
+    assert number(kappa_of(share, 1_000)) > 1.2 * kappa
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5, 1_000])
+def test_what_noise_alone_gives_depends_on_the_number_of_steps(steps: int) -> None:
+    """The mean's weights are (1 - beta) beta^i / (1 - beta^t): b is the sum of their squares."""
+    weights = (1 - BETA_1) * BETA_1 ** torch.arange(steps).double() / (1 - BETA_1**steps)
+    found = noise_ratio(BETA_1, torch.tensor(float(steps)).double())
+    assert number(found) == pytest.approx(number(weights.square().sum()))
+    assert steps < 1_000 or number(found) == pytest.approx(0.1 / 1.9)
 
 
 def moments_after(gradients: Tensor) -> Any:
@@ -91,8 +117,8 @@ def moments_after(gradients: Tensor) -> Any:
 
 
 def shares(gradients: Tensor, together: bool = True) -> list[float]:
-    ratios = moment_ratios(moments_after(gradients), together)
-    return signal_share(ratios, noise_ratio(BETA_1)).tolist()
+    found: list[float] = signal_shares(moments_after(gradients), together).tolist()
+    return found
 
 
 @pytest.mark.parametrize("signal", [0.0, 0.1, 0.5, 1.0])
@@ -116,3 +142,29 @@ def test_each_parameter_has_its_own_share() -> None:
 
 def test_no_gradient_is_no_signal() -> None:
     assert shares(torch.zeros(3, 8)) == [0.0]
+
+
+def test_one_step_tells_nothing_and_few_steps_are_not_taken_for_signal() -> None:
+    generator = torch.Generator().manual_seed(2)
+    gradients = torch.randn(5, 40_000, generator=generator)
+    assert shares(gradients[:1]) == [0.0]
+    assert shares(gradients) == pytest.approx([0.0], abs=0.01)
+
+
+def test_a_measurement_that_is_not_finite_leaves_the_mean_as_it_is() -> None:
+    measured = iter([0.2, math.nan, math.inf, 0.4, 0.9])  # the last after kappa is set
+    options = AdaptiveOptions(smoothing=0.5, warmup_updates=1, kappa_max=9.0)
+    estimate = KappaEstimate(options, updates_per_sync=50)
+    for _ in range(51):
+        estimate.advance(lambda: torch.tensor([next(measured)]))
+    # Weights 1/16, 1/8, 1/4, 1/2 of 0.2, 0.2, 0.2, 0.4
+    assert estimate.signals == pytest.approx([(0.2 * 7 + 0.4 * 8) / 15])
+
+
+def test_kappa_is_at_most_n() -> None:
+    """A pull of kappa/N = 1 is all the way to the anchor."""
+    options = AdaptiveOptions(kappa_min=5.0, kappa_max=9.0, warmup_updates=1)
+    estimate = KappaEstimate(options, updates_per_sync=2)
+    for _ in range(13):
+        estimate.advance(lambda: torch.tensor([0.0]))
+    assert (estimate.kappas, estimate.strengths) == ([2.0], [1.0])

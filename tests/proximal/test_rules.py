@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from proxrl import presets
-from proxrl.config import RuleOptions, RunConfig, from_json, to_json, validated
+from proxrl.config import AdaptiveOptions, RuleOptions, RunConfig, from_json, to_json, validated
 from proxrl.errors import UserError
 from proxrl.proximal import pull_
-from proxrl.proximal.rules import Gradient, Rule, Values, make_rule, register_rule
+from proxrl.proximal.rules import Adaptive, Gradient, Rule, Values, make_rule, register_rule
 from proxrl.types import Batch
 
 
@@ -212,3 +212,37 @@ def test_a_rule_without_options_takes_none() -> None:
 def test_an_unknown_rule_is_named(name: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         make_rule(config(rule=name))
+
+
+@dataclass(frozen=True)
+class NamedOptions(RuleOptions):
+    name: str = "none"
+    layers: tuple[str, ...] = ()
+    limit: float | None = 1.0
+
+
+class Named(Adaptive):
+    """A built-in rule with options of its own."""
+
+    Options = NamedOptions  # type: ignore[assignment]
+
+    def __init__(self, config: RunConfig) -> None:
+        Rule.__init__(self, config)
+
+
+def test_a_subclass_of_a_built_in_rule_has_its_own_options_or_the_built_in_ones() -> None:
+    def made(name: str, *options: str) -> RunConfig:
+        settings = {"proximal.rule": name, "proximal.options": options}
+        return presets.make("dqn", "CartPole-v1", settings)
+
+    register_rule("named", Named)
+    register_rule("same", type("Same", (Adaptive,), {}))
+    given = ("name=Conv1", 'layers=["Conv1", "True"]', "limit=None")
+    assert make_rule(made("named", *given)).options == NamedOptions(
+        "Conv1", ("Conv1", "True"), None
+    )
+    with pytest.raises(UserError, match="unknown option smoothing: choose from name, layers"):
+        make_rule(made("named", "smoothing=0.5"))
+    assert make_rule(made("same")).options == AdaptiveOptions()
+    with pytest.raises(UserError, match=r"same has the settings proximal\.adaptive\.\*"):
+        make_rule(made("same", "smoothing=0.5"))

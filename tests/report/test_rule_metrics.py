@@ -1,5 +1,6 @@
 """What a proximal rule reports: read from metrics.jsonl, among the page's curves."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -95,3 +96,31 @@ def test_an_adaptive_agent_is_compared_with_the_agent_without_a_pull(tmp_path: P
     assert (one.pro.name, one.base.name) == ("DQN Pro adaptive", "DQN")
     assert not one.confounds
     assert not findings.pulls
+
+
+def test_every_series_with_a_pull_is_compared_with_dqn_and_the_main_ones_with_all(
+    tmp_path: Path,
+) -> None:
+    """Each pair once, also adaptive against a fixed kappa, and not DQN's variants among another."""
+    variants: dict[str, tuple[str, dict[str, Any]]] = {
+        "dqn": ("dqn", {}),
+        "slow": ("dqn", {"learner.learning_rate": 1e-5}),
+        "pro": ("dqn-pro", {}),
+        "half": ("dqn-pro", {"proximal.c": 0.128}),
+        "adaptive": ("dqn-pro-adaptive", {}),
+        "rainbow": ("rainbow", {}),
+    }
+    for name, (agent, settings) in variants.items():
+        settings = {"evaluation.period_steps": 1000, **settings}
+        config = preset(agent, ENV, settings, steps=2000)
+        write_run(tmp_path / name / "0", config, lambda step: [1.0] * 10)
+    findings = examine(gather("rules", read_runs(tmp_path)), resamples=10)
+    names = {block.name: block.runs[0].path for block in findings.study.blocks}
+    pairs = {
+        frozenset(Path(names[block.name]).parent.name for block in (one.pro, one.base))
+        for one in findings.comparisons
+    }
+    assert len(pairs) == len(findings.comparisons)
+    family = {"dqn", "slow", "pro", "half", "adaptive"}
+    every = {frozenset(pair) for pair in itertools.combinations(family, 2)}
+    assert pairs == every - {frozenset({"dqn", "slow"}), frozenset({"half", "slow"})}

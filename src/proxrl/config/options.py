@@ -15,6 +15,7 @@ from proxrl.config.rules import RuleOptions
 from proxrl.errors import UserError
 
 Options = TypeVar("Options", bound=RuleOptions)
+AS_PYTHON = {"inf": math.inf, "True": True, "False": False, "None": None}
 
 
 def read_options(kind: type[Options], pairs: Sequence[str], rule: str) -> Options:
@@ -77,13 +78,14 @@ def docstrings(kind: type) -> dict[str, str]:
 
 
 def _read(path: str, text: str, kind: Any) -> Any:
-    """The text as JSON (3, 0.5, true, [1, 2]), or as it stands if the type is a string's."""
+    """The text as JSON (3, 0.5, true, [1, 2]) or as Python writes it (inf, True, None), or as it
+    stands if the type is a string's."""
     try:
         return convert(path, text, kind)
     except UserError:
         pass
     try:
-        value = math.inf if text == "inf" else json.loads(text.lower())
+        value = AS_PYTHON[text] if text in AS_PYTHON else json.loads(text)
     except ValueError:
         value = text
     return convert(path, value, kind)

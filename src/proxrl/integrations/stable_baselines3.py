@@ -148,6 +148,7 @@ class ProximalTerm(OffPolicyAlgorithm):
             anchor,
             self._c,
             updates_per_sync=updates_per_sync(self) if adaptive else _updates_if_known(self),
+            polyak=self.tau != 1.0,
             adaptive=self.adaptive if adaptive else None,
         )
         self.proximal.distance()  # raises now if the anchor does not match

@@ -14,19 +14,26 @@ Since 1/(1 + kappa/2) >= (1 - exp(-kappa))/kappa >= 1 - kappa/2, the solution li
 and 2/r, and it is below 1 + 1/r. A clear signal gives kappa = 2/(1+r), near 0; noise alone none
 that is finite, so a rule needs a largest kappa.
 
-*The signal-to-noise ratio.* Let a coordinate's gradient have mean s and variance sigma^2,
-independent between updates. Adam's bias-corrected moments m and v then have the expectations
+*Polyak targets* follow w at every update, theta <- theta + tau (w - theta). With a steady drift g,
+w stays at a distance of g/(tau + kappa/N) from theta, N = 1/tau, so that both move by g/(1 + kappa)
+per update: 1/(1 + kappa) takes the place of the left side of (*), and kappa = 1/r.
 
-    E m^2 = s^2 + b sigma^2,   E v = s^2 + sigma^2,   b = (1 - beta1)/(1 + beta1) = 0.0526
+*The signal-to-noise ratio.* Let a coordinate's gradient have mean s and variance sigma^2,
+independent between updates. Adam's bias-corrected moments m and v then have, after t updates, the
+expectations
+
+    E m^2 = s^2 + b sigma^2,   E v = s^2 + sigma^2,
+    b = (1 - beta1)/(1 + beta1) (1 + beta1^t)/(1 - beta1^t)                (0.0526 for large t)
 
 so that with sums over coordinates the share of signal rho = sum s^2 / sum (s^2 + sigma^2) is
 
-    rho = (sum m^2 / sum v - b) / (1 - b)
+    rho = (sum m^2 - b sum v) / ((1 - b) sum v)
 
 Over N updates the signal adds up to N s and the noise to sqrt(N) sigma: r = N rho / (1 - rho).
 
 What this leaves out: Adam's division by sqrt(v), gradients that correlate from one update to the
-next (a replay's batches overlap), and signal that turns within N updates.
+next (a replay's batches overlap), signal that turns within N updates, and that a pull of kappa/N
+per update keeps a little more than (1 - exp(-kappa))/kappa where N is small.
 """
 
 from collections.abc import Callable
@@ -46,44 +53,44 @@ ITERATIONS = 20
 MEASURE_PERIOD = 10  # updates: Adam's mean forgets in 1 / (1 - beta1) = 10
 
 
-def noise_ratio(beta_1: float) -> float:
-    """b, what sum m^2 / sum v is for noise alone."""
-    return (1.0 - beta_1) / (1.0 + beta_1)
+def noise_ratio(beta_1: float, steps: Tensor) -> Tensor:
+    """b, the expectation of m^2 / v for noise alone after this many steps."""
+    decayed = beta_1**steps
+    return (1.0 - beta_1) / (1.0 + beta_1) * (1.0 + decayed) / (1.0 - decayed)
 
 
-def moment_ratios(moments: "Moments", together: bool) -> Tensor:
-    """sum m^2 / sum v with bias-corrected moments: of all weights, [1], or of each parameter
-    tensor, [parameters]. Where all gradients were zero: b."""
+def signal_shares(moments: "Moments", together: bool) -> Tensor:
+    """rho of all weights, [1], or of each parameter tensor, [parameters]."""
     mean, square = moments.mean, moments.square
     if not together:
         mean, square = [[*moments.views(one).values()] for one in (mean, square)]
-    return ratios_of(mean, square, moments.steps[0], moments.betas, together)
+    return shares_of(mean, square, moments.steps[0], moments.betas, together)
 
 
-def ratios_of(
+def shares_of(
     mean: list[Tensor],
     square: list[Tensor],
     steps: Tensor,
     betas: tuple[float, float],
     together: bool,
 ) -> Tensor:
-    """sum m^2 / sum v of Adam's moments, which it corrects: of all tensors, [1], or of each,
-    [tensors]. `steps` that each has taken, [tensors], or all, []."""
+    """rho from Adam's moments, which it corrects: of all tensors, [1], or of each, [tensors].
+
+    `steps` that each tensor has taken, [tensors], or all, []. An estimate: outside of [0, 1] by
+    chance, and 0 where all gradients were zero. One step tells nothing (b = 1) and does not count.
+    """
     beta_1, beta_2 = betas
     device = mean[0].device
     squared_means = torch.stack([norm.to(device) for norm in torch._foreach_norm(mean)]).square()
     squares = torch.stack([one.sum().to(device) for one in square])
     squared_means = squared_means / (1.0 - beta_1**steps).square()
-    squares = squares / (1.0 - beta_2**steps)
+    squares = torch.where(steps > 1, squares / (1.0 - beta_2**steps), 0.0)
+    noise = noise_ratio(beta_1, steps)
+    signal = torch.where(steps > 1, squared_means - noise * squares, 0.0)
+    total = (1.0 - noise) * squares
     if together:
-        squared_means, squares = squared_means.sum(0, keepdim=True), squares.sum(0, keepdim=True)
-    nothing = torch.full_like(squares, noise_ratio(beta_1))
-    return torch.where(squares > 0, squared_means / squares, nothing)
-
-
-def signal_share(ratio: Tensor, noise: float) -> Tensor:
-    """rho in [0, 1] from sum m^2 / sum v; `noise` is b."""
-    return ((ratio - noise) / (1.0 - noise)).clamp(0.0, 1.0)
+        signal, total = signal.sum(0, keepdim=True), total.sum(0, keepdim=True)
+    return torch.where(total > 0, signal / total, 0.0)
 
 
 def signal_to_noise(share: Tensor, updates: float) -> Tensor:
@@ -106,68 +113,80 @@ def kappa_for(ratio: Tensor) -> Tensor:
     return kappa
 
 
-def kappa_of(share: Tensor, updates_per_sync: float) -> Tensor:
+def kappa_of(share: Tensor, updates_per_sync: float, polyak: bool = False) -> Tensor:
     """kappa from the share of signal rho and N."""
-    return kappa_for(signal_to_noise(share, updates_per_sync))
+    ratio = signal_to_noise(share, updates_per_sync)
+    return 1.0 / ratio.double().clamp(LEAST_RATIO, MOST_RATIO) if polyak else kappa_for(ratio)
 
 
 class KappaEstimate:
     """kappa of each part of the weights, in the course of training.
 
-    Every 10 updates the ratio sum m^2 / sum v is measured and enters a running mean; every N
-    updates this mean becomes the share of signal rho, and rho kappa, which stays until the next. A
-    device is waited for once in N updates.
+    Every 10 updates the share of signal rho is measured and enters a running mean; every N updates
+    kappa is set from this mean and stays until the next time. In the learner, a device is waited
+    for once in N updates.
     """
 
-    def __init__(self, options: AdaptiveOptions, updates_per_sync: float) -> None:
+    def __init__(
+        self, options: AdaptiveOptions, updates_per_sync: float, polyak: bool = False
+    ) -> None:
         self.options = options
         self.updates_per_sync = updates_per_sync
+        self.polyak = polyak
         self._period = max(1, round(updates_per_sync))
         self._updates = 0
-        self._ratios: Tensor | None = None  # running sum, [parts]
+        self._shares: Tensor | None = None  # running sum, [parts]
         self._weight = 0.0  # of the measurements in it
         self.kappas: list[float] = []  # of each part; empty: no pull yet
         self.signals: list[float] = []
 
-    def advance(self, measure: Callable[[], Tensor | None], beta_1: float) -> None:
-        """Before the pull of an update; `measure` returns sum m^2 / sum v of each part, [parts], or
-        None if there are no moments yet."""
+    @property
+    def strengths(self) -> list[float]:
+        """kappa/N, the pull per update of each part, whatever the learning rate."""
+        return [kappa / self.updates_per_sync for kappa in self.kappas]
+
+    def advance(self, measure: Callable[[], Tensor | None]) -> None:
+        """Before the pull of an update; `measure` returns rho of each part, [parts], or None if
+        there are no moments yet."""
         if self.options.kappa_max > 0.0:
-            if self._updates % self._period == 0 and self._ratios is not None:
-                self._set_kappas(self._ratios, beta_1)
+            if self._updates % self._period == 0 and self._shares is not None:
+                self._set_kappas(self._shares)
             if self._updates % MEASURE_PERIOD == 0 and self._updates >= self.options.warmup_updates:
                 self._add(measure())
         self._updates += 1
 
     def _add(self, now: Tensor | None) -> None:
+        """Measurements that are not finite (a diverged run) leave the mean as it is."""
         if now is None:
             return
         past = self.options.smoothing
-        old = torch.zeros_like(now) if self._ratios is None else self._ratios.to(now.device)
-        self._ratios = past * old + (1.0 - past) * now
+        old = torch.zeros_like(now) if self._shares is None else self._shares.to(now.device)
+        mean = old / self._weight if self._weight else old
+        now = torch.where(now.isfinite(), now, mean)
+        self._shares = past * old + (1.0 - past) * now
         self._weight = past * self._weight + (1.0 - past)
 
-    def _set_kappas(self, ratios: Tensor, beta_1: float) -> None:
-        mean = ratios.cpu().double() / self._weight
-        signal = signal_share(mean, noise_ratio(beta_1))
-        signal = signal.nan_to_num(1.0)  # a diverged run, which the learner reports: no pull
-        kappa = kappa_of(signal, self.updates_per_sync)
+    def _set_kappas(self, shares: Tensor) -> None:
+        """kappa is at most N: a pull of 1 is all the way to the anchor."""
+        signal = (shares.cpu().double() / self._weight).clamp(0.0, 1.0)
+        kappa = kappa_of(signal, self.updates_per_sync, self.polyak)
+        most = min(self.options.kappa_max, self.updates_per_sync)
         self.signals = signal.tolist()
-        self.kappas = kappa.clamp(self.options.kappa_min, self.options.kappa_max).tolist()
+        self.kappas = kappa.clamp(min(self.options.kappa_min, most), most).tolist()
 
     def state(self) -> State:
         """What the next update depends on."""
-        ratios = {} if self._ratios is None else {"ratios": self._ratios}
+        shares = {} if self._shares is None else {"shares": self._shares}
         return {
             "updates": self._updates,
             "weight": self._weight,
             "kappas": [*self.kappas],
             "signals": [*self.signals],
-            **ratios,
+            **shares,
         }
 
     def load(self, state: State) -> None:
         """Continue where `state` was taken."""
         self._updates, self._weight = state["updates"], state["weight"]
         self.kappas, self.signals = [*state["kappas"]], [*state["signals"]]
-        self._ratios = state.get("ratios")
+        self._shares = state.get("shares")

@@ -1,26 +1,29 @@
 """The moments of a `torch.optim` Adam or AdamW, for kappa of the drop-in (proximal/kappa.py).
 
-amsgrad, weight decay and `maximize` do not change what the moments are. Parameters may have taken
-different numbers of steps; those that have taken none do not count.
+amsgrad, AdamW's weight decay and `maximize` do not change what the moments are; Adam's weight decay
+is part of its gradient, and so of the signal. Parameters may have taken different numbers of steps;
+those without a gradient now do not count.
 """
 
 import torch
 from torch import Tensor
 from torch.optim import Adam, AdamW, Optimizer
 
-from proxrl.proximal.kappa import ratios_of
+from proxrl.proximal.kappa import shares_of
 
 
-def moment_ratio(optimizer: Optimizer, betas: tuple[float, float]) -> Tensor | None:
-    """sum m^2 / sum v over all parameters, [1]; None before the first step."""
+def signal_share(optimizer: Optimizer, betas: tuple[float, float]) -> Tensor | None:
+    """rho over all parameters, [1]; None before the first step."""
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    states = [optimizer.state[weight] for weight in weights if weight in optimizer.state]
+    moving = [weight for weight in weights if weight.grad is not None]
+    states = [optimizer.state[weight] for weight in moving if weight in optimizer.state]
     states = [state for state in states if "exp_avg" in state]
     if not states:
         return None
     mean, square = ([state[name] for state in states] for name in ("exp_avg", "exp_avg_sq"))
-    steps = torch.stack([state["step"] for state in states]).to(mean[0].device)
-    return ratios_of(mean, square, steps, betas, together=True)
+    device = mean[0].device
+    steps = torch.stack([state["step"].to(device) for state in states])
+    return shares_of(mean, square, steps, betas, together=True)
 
 
 def betas_of(optimizer: Optimizer) -> tuple[float, float]:

@@ -37,8 +37,8 @@ from proxrl.errors import UserError
 from proxrl.proximal import anchor as anchors
 from proxrl.proximal.anchor import Anchor
 from proxrl.proximal.kappa import KappaEstimate
-from proxrl.proximal.moments import betas_of, moment_ratio
-from proxrl.proximal.pull import c_from_pull_per_sync, distance, pull_, pull_per_sync, pull_strength
+from proxrl.proximal.moments import betas_of, signal_share
+from proxrl.proximal.pull import distance, pull_, pull_per_sync, pull_strength
 
 ADAPTIVE = "adaptive"
 
@@ -56,11 +56,13 @@ class Proximal(Optimizer):
     that returns either and is called at each step (for a target network created or replaced later).
 
     `updates_per_sync`, the steps between two target syncs (1/tau for Polyak targets), is needed for
-    c = "adaptive" and for `kappa`. `adaptive` are the bounds, smoothing and warm-up of kappa.
+    c = "adaptive" and for `kappa`. `polyak` says that they are 1/tau: kappa then follows from the
+    signal by another formula. `adaptive` are the bounds, smoothing and warm-up of kappa.
     """
 
     inner: Optimizer
     updates_per_sync: float | None
+    polyak: bool
     adaptive: AdaptiveOptions
     _anchor: anchors.Source
     _c: float | str
@@ -74,13 +76,12 @@ class Proximal(Optimizer):
         c: float | str,
         *,
         updates_per_sync: float | None = None,
+        polyak: bool = False,
         adaptive: AdaptiveOptions | None = None,
     ) -> None:
         if not isinstance(inner, Optimizer):
             kind = type(inner).__name__
             raise TypeError(f"{kind} is not an optimizer: pass for example torch.optim.Adam(...)")
-        if not isinstance(c, numbers.Real) and c != ADAPTIVE:
-            raise TypeError(f"c must be a number or {ADAPTIVE!r}, got {c!r}")
         if updates_per_sync is not None and not 1.0 <= updates_per_sync < math.inf:
             raise ValueError(f"updates_per_sync must be at least 1, got {updates_per_sync}")
         only_if_adaptive(adaptive, c)
@@ -97,6 +98,7 @@ class Proximal(Optimizer):
             {
                 "inner": inner,
                 "updates_per_sync": updates_per_sync,
+                "polyak": polyak,
                 "adaptive": adaptive,
                 "_anchor": anchors.source(anchor),
             }
@@ -123,6 +125,8 @@ class Proximal(Optimizer):
 
     @c.setter
     def c(self, value: float | str) -> None:
+        if not isinstance(value, numbers.Real) and value != ADAPTIVE:
+            raise TypeError(f"c must be a number or {ADAPTIVE!r}, got {value!r}")
         if value != ADAPTIVE:
             pull_strength(0.0, float(value))  # c > 0
             self._estimate = None
@@ -132,7 +136,7 @@ class Proximal(Optimizer):
                     f"c = {ADAPTIVE!r} needs updates_per_sync, the steps between syncs"
                 )
             betas_of(self.inner)  # raises if it is not Adam
-            self._estimate = KappaEstimate(self.adaptive, self.updates_per_sync)
+            self._estimate = KappaEstimate(self.adaptive, self.updates_per_sync, self.polyak)
         self._c = value
 
     @property
@@ -159,7 +163,7 @@ class Proximal(Optimizer):
                 loss = closure()
         if self._estimate is not None:
             betas = betas_of(self.inner)
-            self._estimate.advance(lambda: moment_ratio(self.inner, betas), betas[0])
+            self._estimate.advance(lambda: signal_share(self.inner, betas))
         self._pull()
         self.inner.step()
         return loss
@@ -203,6 +207,7 @@ class Proximal(Optimizer):
         if self._estimate is not None:
             state["proximal_adaptive"] = {
                 "updates_per_sync": self.updates_per_sync,
+                "polyak": self.polyak,
                 "options": dataclasses.asdict(self.adaptive),
                 "state": self._estimate.state(),
             }
@@ -218,6 +223,7 @@ class Proximal(Optimizer):
         self.inner.load_state_dict(state)
         if saved is not None and self._estimate is None:
             self.updates_per_sync = saved["updates_per_sync"]
+            self.polyak = saved.get("polyak", False)
             self.adaptive = AdaptiveOptions(**saved["options"])
         self.c = c
         if saved is not None and self._estimate is not None:
@@ -254,11 +260,8 @@ class Proximal(Optimizer):
             raise ValueError(f"{kind} has no learning rate 'lr', which lr/c needs") from None
         if self._estimate is None:
             return [pull_strength(rate, float(self._c)) for rate in rates]
-        kappa, updates = self.kappa or 0.0, self._estimate.updates_per_sync
-        return [
-            min(1.0, rate / c_from_pull_per_sync(kappa, rate, updates)) if rate else 0.0
-            for rate in rates
-        ]
+        strength = next(iter(self._estimate.strengths), 0.0)
+        return [strength if rate else 0.0 for rate in rates]
 
     def _weights(self) -> list[Tensor]:
         return [weight for group in self.param_groups for weight in group["params"]]
@@ -285,13 +288,14 @@ class Proximal(Optimizer):
     # ------------------------------------------------------------------------- copies, pickles
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("inner", "updates_per_sync", "adaptive", "_anchor", "_c", "_estimate")
+        names = ("inner", "updates_per_sync", "polyak", "adaptive", "_anchor", "_c", "_estimate")
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Also used as constructor: torch's `__init__` would create groups and state."""
         state = {
             "updates_per_sync": None,
+            "polyak": False,
             "adaptive": AdaptiveOptions(),
             "_c": state.get("c", math.inf),  # as proxrl 0.1 pickled it
             "_estimate": None,

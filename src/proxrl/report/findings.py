@@ -175,7 +175,9 @@ def _aggregate(study: StudyResults, block: Block, resamples: int) -> Aggregate |
 def _pairs(study: StudyResults) -> tuple[list[tuple[Block, Block]], list[tuple[Block, Block]]]:
     """All pairs, and the main ones: each main series with the pull against the one without.
 
-    The rest are main series with the pull against every other variant of the two agents.
+    The rest are, within a family of agents (DQN, DQN Pro, DQN Pro adaptive), main series with the
+    pull against every other variant, and every other variant with the pull against the main series
+    without.
     """
     series = [block.series for block in study.blocks]
     main = [
@@ -185,12 +187,12 @@ def _pairs(study: StudyResults) -> tuple[list[tuple[Block, Block]], list[tuple[B
     ]
     pairs = list(main)
     for pro, base in main:
-        pair = {pro.series.agent, base.series.agent}
-        pairs += [
-            (pro, block)
-            for block in study.blocks
-            if block.series.agent in pair and block not in (pro, base)
-        ]
+        family = [one for one in study.blocks if one.series.family == base.series.family]
+        others = [one for one in family if one not in (pro, base)]
+        with_pull = [one for one in others if one.series.agent != base.series.agent]
+        for pair in [(pro, one) for one in others] + [(one, base) for one in with_pull]:
+            if pair not in pairs and pair[::-1] not in pairs:
+                pairs.append(pair)
     if not pairs:
         mains = [block for block in study.blocks if block.series.main] or list(study.blocks)
         rest = [block for block in study.blocks if block is not mains[0]]

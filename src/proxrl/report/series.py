@@ -74,6 +74,11 @@ class Series:
     def c(self) -> float:
         return float(self.settings["c"])
 
+    @property
+    def family(self) -> str:
+        """The agent without the pull: "dqn" of dqn, dqn-pro and dqn-pro-adaptive."""
+        return self.agent.removesuffix("-adaptive").removesuffix("-pro")
+
 
 def agent_settings(config: RunConfig) -> dict[str, Any]:
     """Settings that distinguish agents of the same name; c is the effective one, however set."""
@@ -108,10 +113,9 @@ def group(runs: Sequence[Run], headline: Sequence[RunConfig] = ()) -> dict[Serie
 
 def partner(series: Series, all_series: Sequence[Series]) -> Series | None:
     """The main series of the agent without the pull, to compare this main series with."""
-    base = series.agent.removesuffix("-adaptive").removesuffix("-pro")
-    if not series.main or base == series.agent:
+    if not series.main or series.family == series.agent:
         return None
-    return next((one for one in all_series if one.main and one.agent == base), None)
+    return next((one for one in all_series if one.main and one.agent == series.family), None)
 
 
 def other_differences(one: Series, other: Series) -> dict[str, tuple[Any, Any]]:

@@ -37,6 +37,8 @@ NO_INDICES = np.empty(0, np.int64)  # priorities are not updated
 class Accelerated(Rule):
     """An update costs what the paper's pull costs; a sync two losses of a batch more."""
 
+    Options = AcceleratedOptions
+    group = "accelerated"
     options: AcceleratedOptions
 
     def __init__(self, config: RunConfig) -> None:
@@ -48,10 +50,6 @@ class Accelerated(Rule):
         self._anchor: list[Tensor] = []  # y_k
         self._synced: list[Tensor] = []  # w_k; empty before the first sync
         self._batch: Batch | None = None  # the monitor's
-
-    @classmethod
-    def read_options(cls, config: RunConfig) -> AcceleratedOptions:
-        return config.proximal.accelerated
 
     def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
         if self._batch is None and self._acts and self.options.monitored:

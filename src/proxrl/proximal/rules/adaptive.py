@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from proxrl.config import AdaptiveOptions, RunConfig
-from proxrl.proximal.kappa import KappaEstimate, moment_ratios
+from proxrl.proximal.kappa import KappaEstimate, signal_shares
 from proxrl.proximal.pull import pull_
 from proxrl.proximal.rules.base import Rule
 from proxrl.types import State
@@ -20,24 +20,24 @@ from proxrl.types import State
 class Adaptive(Rule):
     """One kappa for all weights, set at each sync and constant until the next.
 
-    For Polyak targets, which have no syncs, N = 1/tau updates take the place of a period.
+    For Polyak targets, which have no syncs, N = 1/tau updates take the place of a period. The pull
+    is kappa/N per update also while the learning rate changes: signal and noise change with it.
     """
 
+    Options = AdaptiveOptions
+    group = "adaptive"
     options: AdaptiveOptions
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
-        self.estimate = KappaEstimate(self.options, config.updates_per_sync)
-
-    @classmethod
-    def read_options(cls, config: RunConfig) -> AdaptiveOptions:
-        return config.proximal.adaptive
+        polyak = config.target.rule == "polyak"
+        self.estimate = KappaEstimate(self.options, config.updates_per_sync, polyak)
 
     @torch.no_grad()
     def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
-        self.estimate.advance(self.measured, self.moments.betas[0])
+        self.estimate.advance(self.measured)
         if self.kappas:
-            self.pull(weights, anchor, [self.strength(kappa, rate) for kappa in self.kappas])
+            self.pull(weights, anchor, self.estimate.strengths)
 
     @property
     def kappas(self) -> list[float]:
@@ -50,8 +50,8 @@ class Adaptive(Rule):
         return self.estimate.signals
 
     def measured(self) -> Tensor:
-        """sum m^2 / sum v of each part of the weights, now; here of all together, [1]."""
-        return moment_ratios(self.moments, together=True)
+        """rho of each part of the weights, now; here of all together, [1]."""
+        return signal_shares(self.moments, together=True)
 
     def pull(self, weights: list[Tensor], anchor: list[Tensor], strengths: list[float]) -> None:
         """Pull each part of the weights by its own strength."""

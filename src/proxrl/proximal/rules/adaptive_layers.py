@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from proxrl.config import RunConfig
-from proxrl.proximal.kappa import moment_ratios
+from proxrl.proximal.kappa import signal_shares
 from proxrl.proximal.pull import pull_
 from proxrl.proximal.rules.adaptive import Adaptive
 
@@ -19,7 +19,7 @@ class AdaptiveLayers(Adaptive):
         self._views: tuple[dict[str, Tensor], dict[str, Tensor]] | None = None
 
     def measured(self) -> Tensor:
-        return moment_ratios(self.moments, together=False)
+        return signal_shares(self.moments, together=False)
 
     def pull(self, weights: list[Tensor], anchor: list[Tensor], strengths: list[float]) -> None:
         online, target = self._own_views(weights, anchor)

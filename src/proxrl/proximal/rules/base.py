@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from proxrl.config import RuleOptions, RunConfig
 from proxrl.config.options import read_options
+from proxrl.errors import UserError
 from proxrl.proximal.pull import c_from_pull_per_sync
 from proxrl.types import Batch, State
 
@@ -33,6 +34,8 @@ class Rule:
 
     Options: ClassVar[type[RuleOptions]] = RuleOptions
     """Frozen dataclass of the rule's options; `self.options` is one, from `proximal.options`."""
+    group: ClassVar[str | None] = None
+    """Built-in rules: the group of `ProximalConfig` that holds the options instead."""
     draws: ClassVar[bool] = False
     """The rule draws random numbers from `self.generator`, whose state checkpoints hold."""
 
@@ -48,8 +51,15 @@ class Rule:
 
     @classmethod
     def read_options(cls, config: RunConfig) -> RuleOptions:
-        """The options as `config` has them, or a `UserError`."""
-        return read_options(cls.Options, config.proximal.options, config.proximal.rule)
+        """The options as `config` has them, or a `UserError`. A subclass of a built-in rule with
+        `Options` of its own has these."""
+        own, rule = config.proximal.options, config.proximal.rule
+        if cls.group is None or not isinstance(getattr(config.proximal, cls.group), cls.Options):
+            return read_options(cls.Options, own, rule)
+        if own:
+            raise UserError(f"proximal.options: {rule} has the settings proximal.{cls.group}.*")
+        options: RuleOptions = getattr(config.proximal, cls.group)
+        return options
 
     def strength(self, kappa: float, rate: float) -> float:
         """alpha/c of a pull per sync, for `pull_` at the learning rate `rate`; at most 1."""

@@ -30,6 +30,8 @@ class Metric(Rule):
     For Polyak targets N = 1/tau updates take the place of a period.
     """
 
+    Options = MetricOptions
+    group = "metric"
     options: MetricOptions
 
     def __init__(self, config: RunConfig) -> None:
@@ -43,10 +45,6 @@ class Metric(Rule):
         self._strengths: list[Tensor] = []  # (alpha/c) d
         self._rate: float | None = None  # alpha of the strengths
         self._metrics: dict[str, Tensor | float] = {"kappa": config.pull_per_sync}
-
-    @classmethod
-    def read_options(cls, config: RunConfig) -> MetricOptions:
-        return config.proximal.metric
 
     @torch.no_grad()
     def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:

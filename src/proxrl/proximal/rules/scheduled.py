@@ -13,6 +13,8 @@ from proxrl.types import State
 class Scheduled(Rule):
     """kappa(t) = first + (last - first) min(1, t/steps), t agent steps after the first update."""
 
+    Options = ScheduledOptions
+    group = "scheduled"
     options: ScheduledOptions
 
     def __init__(self, config: RunConfig) -> None:
@@ -21,10 +23,6 @@ class Scheduled(Rule):
         self._steps_per_update = learner.update_period_steps / learner.updates_per_step
         self._updates = 0
         self.kappa = self.options.first
-
-    @classmethod
-    def read_options(cls, config: RunConfig) -> ScheduledOptions:
-        return config.proximal.scheduled
 
     def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
         first, last = self.options.first, self.options.last
