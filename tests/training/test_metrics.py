@@ -1,5 +1,6 @@
 """Lines that a run writes, and that resuming truncates."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,24 @@ def test_tensorboard_has_updates_episodes_and_rates_and_changes_no_bit(tmp_path:
     assert found["train/kappa"][0][1] == pytest.approx(BOARD.pull_per_sync, rel=1e-6)
     assert "time/steps_per_second" in found
     assert "steps_per_second" not in (tmp_path / "with" / METRICS).read_text()
+
+
+def test_tensorboard_has_the_metrics_of_the_proximal_rule(tmp_path: Path) -> None:
+    from proxrl import train
+
+    settings = {
+        "agent": "dqn",
+        "proximal.c": math.inf,
+        "proximal.rule": "adaptive",
+        "proximal.adaptive.warmup_updates": 10,
+        "target.period": 40,
+    }
+    train(BOARD.override(settings), tmp_path)
+    found, lines = scalars(tmp_path), read_lines(tmp_path / METRICS)
+    for name in ("rule/kappa", "rule/signal"):
+        logged = {line["step"]: line[name] for line in lines if line.get(name) is not None}
+        assert logged
+        assert dict(found[name]) == pytest.approx(logged, rel=1e-6)
 
 
 def test_a_resumed_run_has_every_point_once(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@
 
 Pass `c` or `pull_per_sync`; the default is kappa = 1, the paper's DQN Pro (docs/drop-in.md). c is
 computed from kappa once, with the initial learning rate; a schedule then acts on step and pull
-alike. c = inf is bit-identical to plain DQN.
+alike (c = "adaptive": on the step only). c = inf is bit-identical to plain DQN.
 
 It also logs `train/target_distance`, ||w - theta||: just before the last sync (the size of that
 target update), or for Polyak targets at the time of logging; and `train/kappa` where it is known.
