@@ -51,6 +51,7 @@ def test_sb3_a_largest_kappa_of_0_is_the_plain_algorithm_bit_for_bit(
 def test_sb3_n_follows_from_the_models_settings(settings: dict[str, Any], expected: int) -> None:
     model = sb3.make(DQNPro, **ADAPTIVE, **settings)
     assert model.proximal.updates_per_sync == updates_per_sync(model) == pytest.approx(expected)
+    assert model.proximal.polyak == ("tau" in settings)
     fixed = sb3.make(DQNPro, pull_per_sync=0.5, **settings)
     assert fixed.kappa == fixed.proximal.kappa == pytest.approx(0.5)
 
@@ -84,6 +85,12 @@ def test_sb3_files_fit_fixed_adaptive_and_plain_models(tmp_path: Path) -> None:
         "adaptive",
         QUICK,
     )
+    with pytest.raises(ValueError, match="adaptive is only for c = 'adaptive'"):
+        DQNPro.load(tmp_path / "fixed", adaptive=QUICK)
+    DQNPro.load(tmp_path / "adaptive", c=0.5).save(tmp_path / "paused")
+    again: Any = DQNPro.load(tmp_path / "paused")
+    again.c = "adaptive"
+    assert again.proximal.adaptive == QUICK
     plain = DQN.load(tmp_path / "adaptive", env=adaptive.get_env())
     assert not isinstance(plain.policy.optimizer, Proximal)
     plain.learn(40, reset_num_timesteps=False)

@@ -114,6 +114,8 @@ class ProximalTerm(OffPolicyAlgorithm):
     def c(self, value: float | str) -> None:
         if value != ADAPTIVE:
             pull_strength(self.lr_schedule(1.0), float(value))
+        elif self.adaptive is not None:
+            self.proximal.adaptive = self.adaptive
         self.proximal.c = value
         self._c, self.pull_per_sync = value, None
 
@@ -185,7 +187,9 @@ class ProximalTerm(OffPolicyAlgorithm):
         not_both(c, pull_per_sync)
         if c is not None or pull_per_sync is not None:
             kwargs |= {"_c": c, "pull_per_sync": pull_per_sync}
-        return super().load(*args, **kwargs)
+        model = super().load(*args, **kwargs)
+        only_if_adaptive(kwargs.get("adaptive"), model.c)
+        return model
 
 
 class DQNPro(ProximalTerm, DQN):
