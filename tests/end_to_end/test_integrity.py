@@ -13,7 +13,7 @@ import pytest
 from proxrl.config import RunConfig, to_json
 from proxrl.envs import make
 from proxrl.errors import UserError
-from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split
+from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split, write
 from proxrl.runs.folder import RunFolder, Superseded
 from proxrl.studies.adopt import adoptable
 from proxrl.studies.board import Board
@@ -254,6 +254,20 @@ def test_a_deleted_replay_is_refilled_as_it_says(stopped: Path) -> None:
     shutil.rmtree(stopped / "replay")
     (line,) = resumed(stopped)
     assert line.startswith("the replay was deleted")
+
+
+@pytest.mark.parametrize("start", ["x/../../../other/replay/from-0", -1, True, 1.0, None, 2**70])
+def test_a_forged_checkpoint_cannot_name_the_replay_of_another_run(
+    start: object, stopped: Path
+) -> None:
+    shutil.copytree(stopped, stopped.parent / "other")
+    (stopped / "replay" / "from-x").mkdir()
+    for step in (450, 600):
+        path = checkpoint_path(stopped / "checkpoints", step)
+        write(path, {**read(path), "log_start": start})
+    before = contents(stopped.parent / "other")
+    assert_refused(stopped, r"log_start is .*, not a non-negative integer")
+    assert contents(stopped.parent / "other") == before
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "episodes.jsonl"])

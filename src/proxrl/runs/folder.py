@@ -51,6 +51,7 @@ FILES = (CONFIG, UNFINISHED_CONFIG, *LINES, LOCK, RUN_LOG, PROGRESS, FAILURE)
 UNWANTED_REPLAY = f"{REPLAY}.deleting"
 FOLDERS = (CHECKPOINTS, REPLAY, UNWANTED_REPLAY, ATTEMPTS, "tensorboard", "videos")
 DANGLING = (f"{CHECKPOINTS}/*.safetensors", f"{CHECKPOINTS}/*.damaged")  # passed over as damaged
+LARGEST = 2**62  # step
 COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # the files of a finished run
 
 
@@ -330,7 +331,12 @@ class RunFolder:
         return state
 
     def log(self, start: int) -> Path:
-        """Folder of the replay log that was started at step `start`."""
+        """Folder of the replay log that was started at step `start`; raises `CorruptCheckpoint` if
+        that is not a step, because a checkpoint may come from someone else."""
+        if type(start) is not int or not 0 <= start <= LARGEST:
+            raise checkpoint.CorruptCheckpoint(
+                f"log_start is {start!r:.40}, not a non-negative integer"
+            )
         return self.replay / f"from-{start}"
 
     def newest_step(self) -> int | None:
