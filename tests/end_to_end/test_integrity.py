@@ -314,6 +314,40 @@ def test_a_newest_checkpoint_that_is_no_file_is_passed_over(
     assert not (stopped / "checkpoints" / "nowhere").exists()
 
 
+@pytest.mark.parametrize("lost", ["the folder", "the files", "the folder, and metrics"])
+def test_lost_checkpoints_are_named_and_nothing_is_deleted(lost: str, stopped: Path) -> None:
+    shutil.rmtree(stopped / "checkpoints")
+    if lost == "the files":
+        (stopped / "checkpoints").mkdir()
+    if lost == "the folder, and metrics":
+        (stopped / "metrics.jsonl").unlink()
+    assert_refused(
+        stopped,
+        r"has lines up to step 6\d\d but no checkpoint: restore .*checkpoints, or train it again "
+        r"\(--if-exists overwrite, or another --folder\); nothing was changed",
+    )
+    with pytest.raises(UserError, match="but no checkpoint"):
+        train(CONFIG, stopped, if_exists="resume")
+    train(CONFIG.override({"steps": 150}), stopped, if_exists="overwrite")
+
+
+@pytest.mark.parametrize("step", [1, 149, 150, 299, 300])
+def test_a_run_killed_before_its_first_checkpoint_was_complete_starts_again(
+    step: int, whole: Path, tmp_path: Path
+) -> None:
+    """That of step 150 is written in the background, until step 300 at the latest."""
+    place = RunFolder(tmp_path / "run")
+    place.make()
+    place.write_config(CONFIG)
+    place.checkpoints.mkdir()
+    (place.checkpoints / "000000000150.writing").write_bytes(b"half")
+    for name in ("metrics.jsonl", "episodes.jsonl"):
+        (place.path / name).write_text(json.dumps({"step": step}) + '\n{"step"')
+    place.require_none_lost(CONFIG)
+    if step == 300:
+        assert_resumes_to_the_same_bits(place.path, whole)
+
+
 # ------------------------------------------------------------------------------- done means done
 
 

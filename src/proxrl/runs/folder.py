@@ -33,7 +33,7 @@ from proxrl.config import RunConfig, from_json, to_json
 from proxrl.errors import RunFailed, UserError
 from proxrl.files import plain, read_bytes, read_text, require_plain, write_text
 from proxrl.runs import checkpoint
-from proxrl.runs.lines import changed_since, read_lines
+from proxrl.runs.lines import changed_since, last_step, read_lines
 from proxrl.runs.lock import LOCK, FolderLock, is_locked
 from proxrl.types import State
 
@@ -343,6 +343,22 @@ class RunFolder:
         """Step of the newest checkpoint, from its name."""
         steps = checkpoint.checkpoint_steps(self.checkpoints)
         return steps[-1] if steps else None
+
+    def require_none_lost(self, config: RunConfig) -> None:
+        """Raise a `UserError` if a run that has no checkpoint must have had one: to start it again
+        would delete its lines and its replay.
+
+        The folder of checkpoints is made before the first line, and the second checkpoint waits for
+        the first: a run that was killed before it had one has no line after two periods.
+        """
+        step = max(last_step(self.path / name) for name in (METRICS, EPISODES))
+        killed_early = self.checkpoints.is_dir() and step <= 2 * config.checkpoint.period_steps
+        if step and not killed_early:
+            raise UserError(
+                f"{self.path} has lines up to step {step:,} but no checkpoint: restore "
+                f"{self.checkpoints}, or train it again (--if-exists overwrite, or another "
+                "--folder); nothing was changed"
+            )
 
     def is_complete(self, config: RunConfig) -> bool:
         """Whether the run is finished and undamaged: its final checkpoint is intact, the other
