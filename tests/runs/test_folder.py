@@ -4,10 +4,13 @@ import fcntl
 import json
 import os
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from proxrl.errors import UserError
+from proxrl.runs.checkpoint import read, write
 from proxrl.runs.folder import Progress, RunFolder, Superseded, copy_finished
 from proxrl.runs.record import read_run
 from tests.report.synthetic import preset, write_checkpoint, write_run
@@ -75,6 +78,36 @@ def test_a_checkpoint_under_the_name_of_another_step_is_not_used(tmp_path: Path)
     assert found is not None
     assert found["step"] == 50
     assert heard == ["checkpoint 000000000100.safetensors holds step 50: using the previous one"]
+
+
+FORGED: dict[str, dict[str, Any]] = {
+    "no step": {"step": None},
+    "a step that is an array": {"step": np.array([100, 100])},
+    "a step that is a float": {"step": 100.0},
+    "no logger": {"logger": None},
+    "a list as logger": {"logger": [0, 0]},
+    "no lengths": {"logger": {}},
+    "a length that is text": {"logger": {"metrics": "0", "episodes": 0}},
+    "a negative length": {"logger": {"metrics": -1, "episodes": 0}},
+    "a digest that is an array": {
+        "logger": {"metrics": 0, "episodes": 0, "metrics_sha256": np.zeros(2)}
+    },
+    "a config that is an array": {"config": {"seed": np.zeros(2)}},
+    "a config that is a list": {"config": [1]},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_run_with_a_forged_checkpoint_is_not_complete(forged: str, tmp_path: Path) -> None:
+    """As in a sibling folder that a study looks into. The checksum of the file is right."""
+    config, place = preset("dqn", "CartPole-v1", steps=100), RunFolder(tmp_path / "run")
+    place.make()
+    place.write_config(config)
+    path = write_checkpoint(place.path, config, 100)
+    assert place.is_complete(config)
+    changed = {**read(path), **FORGED[forged]}
+    write(path, {name: value for name, value in changed.items() if value is not None})
+    assert not place.is_complete(config)
 
 
 def test_progress_is_read_as_it_was_written_and_none_if_it_is_half_written(tmp_path: Path) -> None:

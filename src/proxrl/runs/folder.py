@@ -326,8 +326,7 @@ class RunFolder:
     def _checkpoint(self, step: int) -> State:
         path = checkpoint.checkpoint_path(self.checkpoints, step)
         state = checkpoint.read(path)
-        if state["step"] != step:
-            raise checkpoint.CorruptCheckpoint(f"{path.name} holds step {state['step']}")
+        checkpoint.require_step(state, step, path.name)
         return state
 
     def log(self, start: int) -> Path:
