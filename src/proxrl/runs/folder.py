@@ -187,7 +187,7 @@ class RunFolder:
         try:
             content = json.loads(read_text(self.path / PROGRESS))
             return Progress(int(content["step"]), content["return"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def clear_progress(self) -> None:
@@ -270,7 +270,7 @@ class RunFolder:
         try:
             about = json.loads(read_text(self.attempts / f"{self.newest_attempt()}.json"))
             return str(about["node"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return ""
 
     def _in_use(self) -> UserError:
@@ -283,7 +283,7 @@ class RunFolder:
         try:
             about = json.loads(read_text(self.attempts / f"{self.newest_attempt()}.json"))
             return f" (pid {about['pid']} on {about['host']})"
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return ""
 
     def is_locked(self) -> bool:
