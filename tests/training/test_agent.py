@@ -2,6 +2,9 @@
 
 import json
 import math
+import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +16,20 @@ from gymnasium import spaces
 
 from proxrl import Agent, cli, presets, train
 from proxrl.agents.networks import build_network
+from proxrl.config import to_json
 from proxrl.envs import FrameStack
 from proxrl.envs.gym import Gym
 from proxrl.errors import UserError
 from proxrl.replay import log_nbytes
-from proxrl.training.evaluate import protocol
+from proxrl.runs.checkpoint import checkpoint_path, read, write
+from proxrl.runs.folder import RunFolder
+from proxrl.training.evaluate import Evaluation, protocol
+from proxrl.training.film import film
 from proxrl.training.preflight import requirements, seconds_of, set_up
 from proxrl.training.resources import available_memory
 from proxrl.training.run import resolved
 from proxrl.training.view import evaluate_run
-from proxrl.types import ObservationSpec
+from proxrl.types import Array, ObservationSpec
 from tests.end_to_end.victim import SMALL
 
 SHORT = {**SMALL, "steps": 300, "evaluation.period_steps": 150}
@@ -237,6 +244,53 @@ def test_frames_that_are_too_small_for_the_network_are_an_error() -> None:
 def test_a_folder_without_a_checkpoint_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"no config\.json"):
         Agent.load(tmp_path)
+
+
+def forge(folder: Path, changes: dict[str, Any], **parts: Any) -> None:
+    """Change the settings in config.json and in the checkpoint."""
+    place = RunFolder(folder)
+    config = place.config().override(changes)
+    place.write_config(config)
+    path = checkpoint_path(place.checkpoints, 300)
+    write(path, {**read(path), "config": to_json(config), **parts})
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [("protocol.frame_skip", "must be at least 1"), ("evaluation.episodes", "must be at least 1")],
+)
+def test_invalid_settings_of_a_run_are_one_line(
+    setting: str, message: str, cartpole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(cartpole, tmp_path / "run")
+    forge(tmp_path / "run", {setting: 0})
+    line = f"{tmp_path}/run/config.json: invalid {setting} 0: {message}"
+    with pytest.raises(UserError, match=re.escape(line)):
+        Agent.load(tmp_path / "run")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["play", str(tmp_path / "run")])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"proxrl: {line}\n"
+
+
+@pytest.mark.parametrize("learner", [{}, {"online.x": 3}, 5, None])
+def test_a_checkpoint_without_weights_is_one_line(
+    learner: object, cartpole: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(cartpole, tmp_path / "run")
+    forge(tmp_path / "run", {}, learner=learner)
+    with pytest.raises(UserError, match=r"config\.json does not fit the checkpoint"):
+        Agent.load(tmp_path / "run")
+
+
+def test_a_video_of_many_skipped_frames_has_a_speed(cartpole: Path, tmp_path: Path) -> None:
+    agent = Agent.load(cartpole, pictures=True)
+
+    def play(watch: Callable[[Array], None], stop: Callable[[], bool]) -> Evaluation:
+        return agent.evaluate(episodes=1, watch=watch, stop=stop)
+
+    film(play, tmp_path / "slow.gif", frame_skip=100, max_steps=3)
+    assert (tmp_path / "slow.gif").stat().st_size
 
 
 @pytest.mark.parametrize("run", ["cartpole", "atari"])

@@ -55,7 +55,7 @@ def _write(
     import imageio.v2 as imageio
 
     frames = 0
-    fps = min(MAX_FPS, 60 // frame_skip)
+    fps = max(1, min(MAX_FPS, 60 // frame_skip))
     gif = io.BytesIO()  # written below: imageio prints a traceback if the disk is full
     to_gif = part.suffix == ".gif"
     options: dict[str, Any] = (
