@@ -351,6 +351,9 @@ def test_names_that_cannot_be_printed_are_escaped_and_a_bad_run_is_skipped(
         names = {row["run"] for row in csv.DictReader(file)}
     assert names == {r"not-utf8-\udcff", r"red\x1b[31m\nline", "no-number"}
     assert "\x1b" not in (root / "report" / "index.html").read_text() + out
+    code, _, _ = run_cli(capsys, str(root), "--resamples", "20", "--agent", "dqn", "\udcff*")
+    assert code == 0
+    assert r"--agent dqn \udcff*" in (root / "report" / "index.html").read_text()
 
 
 # --------------------------------------------------------------------------------- the command line

@@ -130,6 +130,16 @@ def test_the_end_of_a_log(tmp_path: Path) -> None:
     assert place.log_tail(2) == ["two", "\ufffd three"]
 
 
+def test_names_that_are_not_utf_8_are_written_escaped(tmp_path: Path) -> None:
+    config = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 50}, steps=100)
+    source = write_run(tmp_path / os.fsdecode(b"odd\xff"), config, lambda step: [1.0])
+    copy_finished(source, tmp_path / "target")
+    target = RunFolder(tmp_path / "target")
+    assert target.log_tail() == [rf"copied from {tmp_path}/odd\udcff"]
+    target.write_failure(f"{source} cannot be read")
+    assert read_run(target.path, tmp_path).note == rf"{tmp_path}/odd\udcff cannot be read"
+
+
 def test_a_finished_run_is_copied_as_a_whole(tmp_path: Path) -> None:
     config = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 50}, steps=100)
     source = write_run(tmp_path / "source", config, lambda step: [1.0, 3.0])

@@ -418,7 +418,7 @@ def copy_finished(source: Path, target: Path) -> None:
             shutil.copytree(source / name, unfinished / name)
         elif (source / name).exists():
             shutil.copy2(source / name, unfinished / name)
-    with open(RunFolder(unfinished).run_log, "a") as log:
+    with open(RunFolder(unfinished).run_log, "a", errors="backslashreplace") as log:
         log.write(f"copied from {source}\n")
     if target.exists():  # at most a lock and a log: nothing was trained there
         shutil.rmtree(target)
