@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from proxrl.training.preflight import requirements, seconds_of, set_up
 from proxrl.training.resources import available_memory
 from proxrl.training.run import resolved
 from proxrl.training.view import evaluate_run
-from proxrl.types import Array, ObservationSpec
+from proxrl.types import Array, ObservationSpec, TimeStep
 from tests.end_to_end.victim import SMALL
 
 SHORT = {**SMALL, "steps": 300, "evaluation.period_steps": 150}
@@ -305,6 +306,32 @@ def test_play_writes_a_video(
     frames = imageio.imread(folder / "videos" / "step-300.mp4")
     assert 5 < len(frames) <= 21
     assert frames.std() > 0, "a picture, not a blank"
+
+
+@pytest.mark.parametrize("name", ["clip.gif", "clip.mp4"])
+def test_a_video_is_written_where_it_was_asked_for_if_the_environment_moves(
+    name: str,
+    cartpole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    step = Gym.step
+
+    def moving(self: Gym, action: int) -> TimeStep:
+        os.chdir(elsewhere)
+        return step(self, action)
+
+    monkeypatch.setattr(Gym, "step", moving)
+    cli.main(["play", str(cartpole), "--out", name, "--max-steps", "5"])
+    assert capsys.readouterr().out.startswith(f"{name}: ")
+    assert [path.name for path in here.iterdir()] == [name]
+    assert list(elsewhere.iterdir()) == []
+    assert Path.cwd() == here
 
 
 def test_a_gif_runs_at_the_speed_of_play_and_shows_the_end(cartpole: Path) -> None:

@@ -37,6 +37,7 @@ def film(
     """
     if out.suffix not in (".mp4", ".gif"):
         raise UserError(f"{out} must end in .mp4 or .gif")
+    out = out.absolute()  # the environment may change the working directory
     part = out.with_name(f"part-{out.name}")  # renamed when it is complete
     try:
         outcome = _write(play, part, frame_skip, max_steps, stop)
