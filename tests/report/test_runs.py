@@ -152,6 +152,22 @@ def test_runs_at_any_depth_and_other_programs_configs(tmp_path: Path) -> None:
     assert [run.path for run in read_runs(tmp_path / "c")] == ["c"]
 
 
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl"])
+def test_a_run_is_not_read_through_a_link(name: str, tmp_path: Path) -> None:
+    """As docs/security.md says: it is corrupt, and linked folders are not searched."""
+    elsewhere = write(tmp_path, "elsewhere")
+    run = write(tmp_path / "runs")
+    (run / name).unlink()
+    (run / name).symlink_to(elsewhere / name)
+    (tmp_path / "runs" / "linked").symlink_to(elsewhere)
+    write(tmp_path / "runs", "whole", seed=1)
+    found, whole = read_runs(tmp_path / "runs")
+    assert (whole.path, whole.status) == ("whole", "finished")
+    assert (found.path, found.status) == ("run", "corrupt")
+    assert found.note == f"{name}: is a symbolic link"
+    assert not found.usable
+
+
 def test_trials_of_a_search_are_left_out_unless_they_are_all_there_is(tmp_path: Path) -> None:
     search = tmp_path / "tune_dqn"
     write(search, "trial000", seed=100)
