@@ -205,6 +205,10 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     ({"proximal.c": "0.5"}, "must be a number"),
     ({"network.hidden": 64}, "must be a list, each item an integer"),
     ({"head": "categorical"}, "must be a group of settings"),
+    ({"proximal.c": 10**400}, "must be a number"),
+    ({"learner.annealed_rate": -(10**400)}, "must be a number"),
+    ({"proximal.c": 10**5000}, "with a huge integer: must be a number"),
+    ({"steps": 10**5000}, "must be at most 2"),
 ]
 
 

@@ -40,7 +40,8 @@ def read_text(path: Path) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    with open(path, "w", opener=plain) as file:
+    """Write UTF-8; surrogates, the bytes of a path that is not UTF-8, are escaped."""
+    with open(path, "w", encoding="utf-8", errors="backslashreplace", opener=plain) as file:
         file.write(text)
 
 

@@ -390,6 +390,7 @@ class Dishonest(nn.Linear):
         super().__init__(inputs, outputs)
         self.how, self.calls = how, 0
         self.seen: list[float] = []
+        self.counts, self.table = [0, 0], {"calls": [0, 0]}
         self.own = np.random.default_rng(0)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
@@ -404,8 +405,16 @@ class Dishonest(nn.Linear):
             self.calls += 1  # used later
         elif self.how == "remembers":
             self.seen.append(float(states.sum()))
+        elif self.how == "counts in a list":
+            self.counts[0] += 1
+        elif self.how == "counts in a dictionary":
+            self.table["calls"][1] += 1
         elif self.how == "in-place":
             states.mul_(0.5)
+        elif self.how == "relu":  # no value of the check is negative
+            states.relu_()
+        elif self.how == "clamp":
+            states.clamp_(-1.0, 1.0)
         return super().forward(states)
 
 
@@ -417,7 +426,11 @@ class Dishonest(nn.Linear):
         ("own", "returned two values for one state"),
         ("counts", r"changes its calls in forward\(\)"),
         ("remembers", r"changes its seen in forward\(\)"),
+        ("counts in a list", r"changes its counts in forward\(\)"),
+        ("counts in a dictionary", r"changes its table in forward\(\)"),
         ("in-place", r"changes its input in forward\(\)"),
+        ("relu", r"changes its input in forward\(\)"),
+        ("clamp", r"changes its input in forward\(\)"),
     ],
 )
 def test_a_network_that_is_no_function_is_refused(how: str, message: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from proxrl.config import RunConfig, to_json
 from proxrl.envs import make
 from proxrl.errors import UserError
-from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split
+from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split, write
 from proxrl.runs.folder import RunFolder, Superseded
 from proxrl.studies.adopt import adoptable
 from proxrl.studies.board import Board
@@ -256,6 +256,20 @@ def test_a_deleted_replay_is_refilled_as_it_says(stopped: Path) -> None:
     assert line.startswith("the replay was deleted")
 
 
+@pytest.mark.parametrize("start", ["x/../../../other/replay/from-0", -1, True, 1.0, None, 2**70])
+def test_a_forged_checkpoint_cannot_name_the_replay_of_another_run(
+    start: object, stopped: Path
+) -> None:
+    shutil.copytree(stopped, stopped.parent / "other")
+    (stopped / "replay" / "from-x").mkdir()
+    for step in (450, 600):
+        path = checkpoint_path(stopped / "checkpoints", step)
+        write(path, {**read(path), "log_start": start})
+    before = contents(stopped.parent / "other")
+    assert_refused(stopped, r"log_start is .*, not a non-negative integer")
+    assert contents(stopped.parent / "other") == before
+
+
 @pytest.mark.parametrize("name", ["metrics.jsonl", "episodes.jsonl"])
 @pytest.mark.parametrize("run", ["stopped", "finished"])
 def test_an_edited_line_is_named(name: str, run: str, request: pytest.FixtureRequest) -> None:
@@ -298,6 +312,40 @@ def test_a_newest_checkpoint_that_is_no_file_is_passed_over(
     assert line == f"checkpoint 000000000600.safetensors is a {what}: using the previous one"
     assert Agent.load(stopped).step == CONFIG.steps, "the one that was renamed is not in the way"
     assert not (stopped / "checkpoints" / "nowhere").exists()
+
+
+@pytest.mark.parametrize("lost", ["the folder", "the files", "the folder, and metrics"])
+def test_lost_checkpoints_are_named_and_nothing_is_deleted(lost: str, stopped: Path) -> None:
+    shutil.rmtree(stopped / "checkpoints")
+    if lost == "the files":
+        (stopped / "checkpoints").mkdir()
+    if lost == "the folder, and metrics":
+        (stopped / "metrics.jsonl").unlink()
+    assert_refused(
+        stopped,
+        r"has lines up to step 6\d\d but no checkpoint: restore .*checkpoints, or train it again "
+        r"\(--if-exists overwrite, or another --folder\); nothing was changed",
+    )
+    with pytest.raises(UserError, match="but no checkpoint"):
+        train(CONFIG, stopped, if_exists="resume")
+    train(CONFIG.override({"steps": 150}), stopped, if_exists="overwrite")
+
+
+@pytest.mark.parametrize("step", [1, 149, 150, 299, 300])
+def test_a_run_killed_before_its_first_checkpoint_was_complete_starts_again(
+    step: int, whole: Path, tmp_path: Path
+) -> None:
+    """That of step 150 is written in the background, until step 300 at the latest."""
+    place = RunFolder(tmp_path / "run")
+    place.make()
+    place.write_config(CONFIG)
+    place.checkpoints.mkdir()
+    (place.checkpoints / "000000000150.writing").write_bytes(b"half")
+    for name in ("metrics.jsonl", "episodes.jsonl"):
+        (place.path / name).write_text(json.dumps({"step": step}) + '\n{"step"')
+    place.require_none_lost(CONFIG)
+    if step == 300:
+        assert_resumes_to_the_same_bits(place.path, whole)
 
 
 # ------------------------------------------------------------------------------- done means done

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from proxrl.config import ProtocolConfig
 from proxrl.envs import make
 from proxrl.envs.gym import Gym
-from proxrl.errors import UserError
+from proxrl.errors import EnvironmentFault, UserError
 from proxrl.types import End
 
 PLAIN = ProtocolConfig()
@@ -64,6 +64,17 @@ def test_a_discrete_state_becomes_one_hot() -> None:
     environment = make("FrozenLake-v1", PLAIN)
     now = environment.reset(np.random.SeedSequence(0))
     assert now.observation.tolist() == [1.0] + [0.0] * 15
+
+
+@pytest.mark.parametrize("state", [np.array(-1), np.array(7)])
+def test_a_discrete_state_in_an_array_is_checked_too(state: Any) -> None:
+    """NumPy would take -1 for the last state."""
+    environment = toy(spaces.Discrete(5))
+    environment._env.reset = lambda seed: (np.array(3), {})  # type: ignore[method-assign]
+    assert environment.reset(np.random.SeedSequence(0)).observation.tolist() == [0, 0, 0, 1, 0]
+    environment._env.reset = lambda seed: (state, {})  # type: ignore[method-assign]
+    with pytest.raises(EnvironmentFault, match=rf"is {state}: must be in Discrete\(5\)"):
+        environment.reset(np.random.SeedSequence(0))
 
 
 def test_truncation_is_not_termination_and_actions_may_start_anywhere() -> None:

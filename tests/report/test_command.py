@@ -238,6 +238,37 @@ def test_links_in_a_folder_of_someone_else_are_not_followed(name: str, tmp_path:
     assert list(elsewhere.iterdir()) == []
 
 
+@pytest.mark.parametrize("linked", ["figures", "section", "section/figures"])
+def test_nothing_is_removed_through_a_linked_folder(linked: str, tmp_path: Path) -> None:
+    out, elsewhere = tmp_path / "report", tmp_path / "elsewhere"
+    for folder in (out / linked).parent, elsewhere / "figures":
+        folder.mkdir(parents=True)
+    (out / linked).symlink_to(elsewhere)
+    names = {"figures": "a.png", "section": "figures/a.png", "section/figures": "a.png"}
+    victim = elsewhere / names[linked]
+    victim.write_bytes(b"precious")
+    digest = hashlib.sha256(b"precious").hexdigest()
+    manifest = {f"{linked}/{names[linked]}": digest}
+    (out / ".proxrl-report.json").write_text(json.dumps(manifest))
+    with pytest.raises(UserError, match="is a symbolic link: choose another --out"):
+        write_files(out, {"index.html": b"new"})
+    assert victim.read_bytes() == b"precious"
+    assert not (out / "index.html").exists()
+
+
+def test_names_in_a_manifest_that_lead_elsewhere_are_ignored(tmp_path: Path) -> None:
+    out, victim = tmp_path / "report", tmp_path / "index.html"
+    (out / "section").mkdir(parents=True)
+    victim.write_bytes(b"precious")
+    digest = hashlib.sha256(b"precious").hexdigest()
+    names = ["../index.html", str(victim), "section/../../index.html", "figures/../../index.html"]
+    names += ["figures/a\0.png", "figures/\ud800.png"]  # which no file can have
+    (out / ".proxrl-report.json").write_text(json.dumps(dict.fromkeys(names, digest)))
+    write_files(out, {"index.html": b"new"})
+    assert victim.read_bytes() == b"precious"
+    assert list(json.loads((out / ".proxrl-report.json").read_text())) == ["index.html"]
+
+
 def test_a_page_without_a_manifest_is_someone_elses_whatever_it_says(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text('<style></style><p class="kicker">proxrl report</p>')
     with pytest.raises(UserError, match="was not made by"):
@@ -320,6 +351,9 @@ def test_names_that_cannot_be_printed_are_escaped_and_a_bad_run_is_skipped(
         names = {row["run"] for row in csv.DictReader(file)}
     assert names == {r"not-utf8-\udcff", r"red\x1b[31m\nline", "no-number"}
     assert "\x1b" not in (root / "report" / "index.html").read_text() + out
+    code, _, _ = run_cli(capsys, str(root), "--resamples", "20", "--agent", "dqn", "\udcff*")
+    assert code == 0
+    assert r"--agent dqn \udcff*" in (root / "report" / "index.html").read_text()
 
 
 # --------------------------------------------------------------------------------- the command line

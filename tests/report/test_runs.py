@@ -13,6 +13,7 @@ from proxrl.report.runs import find_runs, read_runs
 from proxrl.runs.record import read_run
 from tests.report.synthetic import preset, write_run
 
+DEEP = "[" * 100_000  # deeper than the parser's stack
 SETTINGS = {"evaluation.period_steps": 1000, "evaluation.episodes": 2}
 
 
@@ -65,6 +66,8 @@ def test_a_last_line_cut_by_a_kill_is_not_damage(tmp_path: Path) -> None:
         (lambda rows: [rows[0], "", *rows[1:]], None),
         (lambda rows: [rows[0], "{}", *rows[1:]], "line 2"),
         (lambda rows: [rows[0], '"text"', *rows[1:]], "line 2"),
+        (lambda rows: [rows[0], DEEP, *rows[1:]], "line 2: not valid JSON"),
+        (lambda rows: [rows[0], f'{{"x": {DEEP}', *rows[1:]], "line 2: not valid JSON"),
         (lambda rows: [rows[1], rows[0], *rows[2:]], "line 2: steps do not increase"),
         (lambda rows: [rows[0].replace("[10.0, 20.0]", '"x"'), *rows[1:]], "line 1: Expected"),
         (lambda rows: [rows[0].replace("[10.0, 20.0]", "[]"), *rows[1:]], "line 1: Expected"),
@@ -104,6 +107,7 @@ def test_numbers_that_json_lacks_are_read(tmp_path: Path) -> None:
     [
         ("{", "cannot be read"),
         ("[]", "not an object"),
+        (DEEP, "cannot be read"),
         ('{"agent": "dqn", "env": "CartPole-v1", "speling": 1}', "unknown setting speling"),
         (
             '{"agent": "dqn", "env": "CartPole-v1", "steps": "many"}',
@@ -141,9 +145,27 @@ def test_runs_at_any_depth_and_other_programs_configs(tmp_path: Path) -> None:
     write(tmp_path, "c", seed=1)
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"hidden_size": 768}')
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "config.json").write_text(DEEP)
     write(tmp_path / "model" / "inside", seed=2)
     assert [run.path for run in read_runs(tmp_path)] == ["a/b/run", "c", "model/inside/run"]
     assert [run.path for run in read_runs(tmp_path / "c")] == ["c"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl"])
+def test_a_run_is_not_read_through_a_link(name: str, tmp_path: Path) -> None:
+    """As docs/security.md says: it is corrupt, and linked folders are not searched."""
+    elsewhere = write(tmp_path, "elsewhere")
+    run = write(tmp_path / "runs")
+    (run / name).unlink()
+    (run / name).symlink_to(elsewhere / name)
+    (tmp_path / "runs" / "linked").symlink_to(elsewhere)
+    write(tmp_path / "runs", "whole", seed=1)
+    found, whole = read_runs(tmp_path / "runs")
+    assert (whole.path, whole.status) == ("whole", "finished")
+    assert (found.path, found.status) == ("run", "corrupt")
+    assert found.note == f"{name}: is a symbolic link"
+    assert not found.usable
 
 
 def test_trials_of_a_search_are_left_out_unless_they_are_all_there_is(tmp_path: Path) -> None:

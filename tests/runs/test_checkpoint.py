@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.numpy import save
+from safetensors.torch import save as torch_save
 
 import proxrl
 from proxrl.errors import UserError
@@ -140,6 +141,39 @@ def test_format_1_is_translated(tmp_path: Path) -> None:
             "training_returns": {"period": 0, "completed": []},
         },
     )
+
+
+@pytest.mark.parametrize("version", ["1", "2", "3"])
+@pytest.mark.parametrize(
+    "document",
+    ["", "{", "[1]", "5", "null", "[" * 100_000, '{"$array": "no"}', '{"$array": [1]}', "9" * 5000],
+)
+def test_a_forged_document_is_a_damaged_checkpoint(
+    document: str, version: str, tmp_path: Path
+) -> None:
+    """With the right checksum."""
+    metadata = {"format": version, "state": document}
+    metadata["sha256"] = _digest({}, f"{version} {document}")
+    (tmp_path / "1.safetensors").write_bytes(save({}, metadata=metadata))
+    with pytest.raises(CorruptCheckpoint, match=r"1\.safetensors (has a part|does not hold)"):
+        read(tmp_path / "1.safetensors")
+
+
+def test_a_file_without_a_document_is_a_damaged_checkpoint(tmp_path: Path) -> None:
+    metadata = {"format": "3", "sha256": _digest({}, "3 None")}
+    (tmp_path / "1.safetensors").write_bytes(save({}, metadata=metadata))
+    with pytest.raises(CorruptCheckpoint, match="has a part missing"):
+        read(tmp_path / "1.safetensors")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn])
+def test_a_tensor_that_numpy_cannot_hold_is_a_damaged_checkpoint(
+    dtype: torch.dtype, tmp_path: Path
+) -> None:
+    content = torch_save({"a": torch.zeros(2).to(dtype)}, metadata={"format": "3", "state": "{}"})
+    (tmp_path / "1.safetensors").write_bytes(content)
+    with pytest.raises(CorruptCheckpoint, match="cannot be read"):
+        read(tmp_path / "1.safetensors")
 
 
 def test_a_format_of_the_future_is_named(tmp_path: Path) -> None:

@@ -4,10 +4,13 @@ import fcntl
 import json
 import os
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from proxrl.errors import UserError
+from proxrl.runs.checkpoint import read, write
 from proxrl.runs.folder import Progress, RunFolder, Superseded, copy_finished
 from proxrl.runs.record import read_run
 from tests.report.synthetic import preset, write_checkpoint, write_run
@@ -77,6 +80,36 @@ def test_a_checkpoint_under_the_name_of_another_step_is_not_used(tmp_path: Path)
     assert heard == ["checkpoint 000000000100.safetensors holds step 50: using the previous one"]
 
 
+FORGED: dict[str, dict[str, Any]] = {
+    "no step": {"step": None},
+    "a step that is an array": {"step": np.array([100, 100])},
+    "a step that is a float": {"step": 100.0},
+    "no logger": {"logger": None},
+    "a list as logger": {"logger": [0, 0]},
+    "no lengths": {"logger": {}},
+    "a length that is text": {"logger": {"metrics": "0", "episodes": 0}},
+    "a negative length": {"logger": {"metrics": -1, "episodes": 0}},
+    "a digest that is an array": {
+        "logger": {"metrics": 0, "episodes": 0, "metrics_sha256": np.zeros(2)}
+    },
+    "a config that is an array": {"config": {"seed": np.zeros(2)}},
+    "a config that is a list": {"config": [1]},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_run_with_a_forged_checkpoint_is_not_complete(forged: str, tmp_path: Path) -> None:
+    """As in a sibling folder that a study looks into. The checksum of the file is right."""
+    config, place = preset("dqn", "CartPole-v1", steps=100), RunFolder(tmp_path / "run")
+    place.make()
+    place.write_config(config)
+    path = write_checkpoint(place.path, config, 100)
+    assert place.is_complete(config)
+    changed = {**read(path), **FORGED[forged]}
+    write(path, {name: value for name, value in changed.items() if value is not None})
+    assert not place.is_complete(config)
+
+
 def test_progress_is_read_as_it_was_written_and_none_if_it_is_half_written(tmp_path: Path) -> None:
     place = RunFolder(tmp_path)
     assert place.progress() is None
@@ -95,6 +128,16 @@ def test_the_end_of_a_log(tmp_path: Path) -> None:
     assert place.log_tail() == []
     place.run_log.write_bytes(b"one\ntwo\n\xff three\n")
     assert place.log_tail(2) == ["two", "\ufffd three"]
+
+
+def test_names_that_are_not_utf_8_are_written_escaped(tmp_path: Path) -> None:
+    config = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 50}, steps=100)
+    source = write_run(tmp_path / os.fsdecode(b"odd\xff"), config, lambda step: [1.0])
+    copy_finished(source, tmp_path / "target")
+    target = RunFolder(tmp_path / "target")
+    assert target.log_tail() == [rf"copied from {tmp_path}/odd\udcff"]
+    target.write_failure(f"{source} cannot be read")
+    assert read_run(target.path, tmp_path).note == rf"{tmp_path}/odd\udcff cannot be read"
 
 
 def test_a_finished_run_is_copied_as_a_whole(tmp_path: Path) -> None:

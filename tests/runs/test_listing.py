@@ -59,6 +59,20 @@ def test_one_bad_folder_does_not_end_the_listing(
     assert "good (CartPole-v1)" in out
 
 
+@pytest.mark.parametrize("file", ["speed.jsonl", "progress.json", "attempts/1.json"])
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"steps_per_second": 1, "unix_time": 1e999}'])
+def test_a_damaged_file_that_is_only_shown_changes_no_status(
+    file: str, content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path / "run")
+    (tmp_path / "run" / "attempts").mkdir()
+    (tmp_path / "run" / file).write_text(content + "\n")
+    list_runs(tmp_path)
+    assert "stopped" in capsys.readouterr().out
+    place = RunFolder(tmp_path / "run")
+    assert (place.progress(), place.node(), place._who()) == (None, "", "")
+
+
 @pytest.mark.parametrize(
     "file", ["checkpoints/000000000700 (copy).safetensors", "attempts/1 (conflicted copy).json"]
 )

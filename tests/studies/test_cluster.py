@@ -232,6 +232,29 @@ def test_the_storage_is_examined_as_a_node_sees_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "nothing is left"
 
 
+def test_a_node_that_is_asked_twice_at_a_time_answers_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before each rename of the first answer, the whole of another one."""
+    replace, inner = os.replace, [False]
+
+    def interrupted(source: Path, target: Path) -> None:
+        if not inner[0]:
+            inner[0] = True
+            assert check_storage(probe, "node") is None
+            assert answered(probe, "node")
+            inner[0] = False
+        replace(source, target)
+        assert answered(probe, "node"), "it is never half an answer"
+
+    with probing(tmp_path) as probe:
+        assert check_storage(probe, "node") is None
+        monkeypatch.setattr(os, "replace", interrupted)
+        assert check_storage(probe, "node") is None
+        assert answered(probe, "node")
+    assert list(tmp_path.iterdir()) == [], "nothing is left"
+
+
 def test_storage_that_is_not_shared_is_named(tmp_path: Path) -> None:
     problem = check_storage(StorageProbe(str(tmp_path), "token"), "node")
     assert problem is not None

@@ -1,5 +1,8 @@
 """Who may train in a run folder, what is retried, and how the board shows it."""
 
+import io
+import os
+import sys
 import time
 from pathlib import Path
 
@@ -163,3 +166,14 @@ def test_the_time_left_counts_each_variant_at_its_own_speed(tmp_path: Path) -> N
     left = board.seconds_left()
     # seed 0: 2,000 / 100 and 1,000 / 200; seed 1: 3,000 / 100 and 3,000 / 200; two at a time
     assert left == pytest.approx((20 + 5 + 30 + 15) / 2, rel=0.01)
+
+
+def test_a_line_about_a_folder_that_is_not_utf_8_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Standard output of a run's process is log.txt, and strict."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, "utf-8", errors="strict"))
+    place = RunFolder(tmp_path / os.fsdecode(b"odd\xff"))
+    worker.Reporter(place).say(f"κ: {place.path} has another run")
+    assert written.getvalue().decode().endswith(rf" κ: {tmp_path}/odd\udcff has another run" + "\n")

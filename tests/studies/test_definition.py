@@ -136,6 +136,9 @@ MISTAKES = [
     (SMALL + "[scales.smoke]\nenv = 'CartPole-v1'", "must contain {game}"),
     (SMALL + "[scales.new]\nenv = '{game}'", "scales.new: games must be a list"),
     (SMALL + "[variants.dqn]", "is not valid TOML"),
+    (SMALL + f"steps = {'9' * 5000}", "is not valid TOML: Exceeds the limit"),
+    (SMALL + f"steps = {'[' * 100_000}", "is not valid TOML: "),
+    (SMALL + f"proximal.c = {'9' * 400}", "must be a number"),
     (SMALL + "[scales.smoke]\nagent = 'dqn'", "scales.smoke: agent cannot be set here"),
     (SMALL + "[scales.'a/b']\nseeds = [0]", "scales.a/b is not a valid folder name"),
     (

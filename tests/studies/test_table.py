@@ -3,11 +3,13 @@
 import io
 import time
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from rich.console import Console
 
 from proxrl.studies.board import Board
+from proxrl.studies.command import _print_narrow_list
 from proxrl.studies.definition import parse
 from proxrl.studies.estimate import Pace, estimate
 from proxrl.studies.expand import expand
@@ -79,3 +81,15 @@ def test_sizes_and_times_are_for_people() -> None:
     assert [gigabytes(n) for n in (5e6, 2.5e9, 3e12)] == ["5 MB", "2.5 GB", "3.0 TB"]
     times = (45, 600, 9_000, 5 * 86_400, 40 * 365.25 * 86_400)
     assert [duration(n) for n in times] == ["45 s", "10 min", "2.5 h", "5 days", "40 years"]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_list_of_studies_in_a_narrow_terminal_shows_names_without_markup(
+    terminal: bool,
+) -> None:
+    file = io.StringIO()
+    colors: Literal["standard"] | None = "standard" if terminal else None
+    _print_narrow_list(Console(file=file, width=60, markup=False, color_system=colors))
+    first = file.getvalue().splitlines()[0]
+    assert first == ("\x1b[1mpmpi\x1b[0m (figure 1)" if terminal else "pmpi (figure 1)")
+    assert "[bold]" not in file.getvalue()

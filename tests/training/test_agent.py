@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +17,20 @@ from gymnasium import spaces
 
 from proxrl import Agent, cli, presets, train
 from proxrl.agents.networks import build_network
+from proxrl.config import to_json
 from proxrl.envs import FrameStack
 from proxrl.envs.gym import Gym
 from proxrl.errors import UserError
 from proxrl.replay import log_nbytes
-from proxrl.training.evaluate import protocol
+from proxrl.runs.checkpoint import checkpoint_path, read, write
+from proxrl.runs.folder import RunFolder
+from proxrl.training.evaluate import Evaluation, protocol
+from proxrl.training.film import film
 from proxrl.training.preflight import requirements, seconds_of, set_up
 from proxrl.training.resources import available_memory
 from proxrl.training.run import resolved
 from proxrl.training.view import evaluate_run
-from proxrl.types import ObservationSpec
+from proxrl.types import Array, ObservationSpec, TimeStep
 from tests.end_to_end.victim import SMALL
 
 SHORT = {**SMALL, "steps": 300, "evaluation.period_steps": 150}
@@ -239,6 +247,53 @@ def test_a_folder_without_a_checkpoint_says_so(tmp_path: Path) -> None:
         Agent.load(tmp_path)
 
 
+def forge(folder: Path, changes: dict[str, Any], **parts: Any) -> None:
+    """Change the settings in config.json and in the checkpoint."""
+    place = RunFolder(folder)
+    config = place.config().override(changes)
+    place.write_config(config)
+    path = checkpoint_path(place.checkpoints, 300)
+    write(path, {**read(path), "config": to_json(config), **parts})
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [("protocol.frame_skip", "must be at least 1"), ("evaluation.episodes", "must be at least 1")],
+)
+def test_invalid_settings_of_a_run_are_one_line(
+    setting: str, message: str, cartpole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(cartpole, tmp_path / "run")
+    forge(tmp_path / "run", {setting: 0})
+    line = f"{tmp_path}/run/config.json: invalid {setting} 0: {message}"
+    with pytest.raises(UserError, match=re.escape(line)):
+        Agent.load(tmp_path / "run")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["play", str(tmp_path / "run")])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"proxrl: {line}\n"
+
+
+@pytest.mark.parametrize("learner", [{}, {"online.x": 3}, 5, None])
+def test_a_checkpoint_without_weights_is_one_line(
+    learner: object, cartpole: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(cartpole, tmp_path / "run")
+    forge(tmp_path / "run", {}, learner=learner)
+    with pytest.raises(UserError, match=r"config\.json does not fit the checkpoint"):
+        Agent.load(tmp_path / "run")
+
+
+def test_a_video_of_many_skipped_frames_has_a_speed(cartpole: Path, tmp_path: Path) -> None:
+    agent = Agent.load(cartpole, pictures=True)
+
+    def play(watch: Callable[[Array], None], stop: Callable[[], bool]) -> Evaluation:
+        return agent.evaluate(episodes=1, watch=watch, stop=stop)
+
+    film(play, tmp_path / "slow.gif", frame_skip=100, max_steps=3)
+    assert (tmp_path / "slow.gif").stat().st_size
+
+
 @pytest.mark.parametrize("run", ["cartpole", "atari"])
 def test_play_writes_a_video(
     run: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
@@ -251,6 +306,32 @@ def test_play_writes_a_video(
     frames = imageio.imread(folder / "videos" / "step-300.mp4")
     assert 5 < len(frames) <= 21
     assert frames.std() > 0, "a picture, not a blank"
+
+
+@pytest.mark.parametrize("name", ["clip.gif", "clip.mp4"])
+def test_a_video_is_written_where_it_was_asked_for_if_the_environment_moves(
+    name: str,
+    cartpole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    for folder in (here, elsewhere):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    step = Gym.step
+
+    def moving(self: Gym, action: int) -> TimeStep:
+        os.chdir(elsewhere)
+        return step(self, action)
+
+    monkeypatch.setattr(Gym, "step", moving)
+    cli.main(["play", str(cartpole), "--out", name, "--max-steps", "5"])
+    assert capsys.readouterr().out.startswith(f"{name}: ")
+    assert [path.name for path in here.iterdir()] == [name]
+    assert list(elsewhere.iterdir()) == []
+    assert Path.cwd() == here
 
 
 def test_a_gif_runs_at_the_speed_of_play_and_shows_the_end(cartpole: Path) -> None:

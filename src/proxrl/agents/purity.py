@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from proxrl.errors import UserError
 from proxrl.types import ObservationSpec
 
+SMALL = 64  # items of a collection whose content is compared; of a larger one, only their number
+
 
 @torch.no_grad()
 def require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind: str) -> None:
@@ -27,7 +29,7 @@ def require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind:
         )
     given, before, drawn = states.clone(), _held(body), _random_state()
     first, second = body(given), body(given)
-    if not torch.equal(given, states):
+    if _was_written(given) or not torch.equal(given, states):
         raise UserError(f"network {kind} changes its input in forward(): it must not")
     if drawn != _random_state():
         raise UserError(f"network {kind} draws random numbers: it must be deterministic")
@@ -37,6 +39,11 @@ def require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind:
             raise UserError(f"network {kind} changes its {name} in forward(): it must be stateless")
     if not torch.equal(first, second):
         raise UserError(f"network {kind} returned two values for one state: it must be a function")
+
+
+def _was_written(new: Tensor) -> bool:
+    """Whether a new tensor was changed in place, even if no value shows it (relu_)."""
+    return not new.is_inference() and new._version > 0
 
 
 def _random_states(spec: ObservationSpec) -> Tensor:
@@ -65,5 +72,16 @@ def _held(body: nn.Module) -> dict[str, object]:
             if isinstance(value, int | float | str | bytes | tuple | None):
                 held[f"{prefix}.{name}".lstrip(".")] = repr(value)
             elif isinstance(value, list | dict | set):
-                held[f"{prefix}.{name}".lstrip(".")] = len(value)
+                content = repr(value) if _is_plain(value) else len(value)
+                held[f"{prefix}.{name}".lstrip(".")] = content
     return held
+
+
+def _is_plain(value: object, depth: int = 3) -> bool:
+    """Whether this is a number, text, or a small collection of such, also a nested one."""
+    if isinstance(value, dict):
+        return _is_plain(list(value), depth) and _is_plain(list(value.values()), depth)
+    if isinstance(value, list | tuple | set):
+        small = len(value) <= SMALL and depth > 0
+        return small and all(_is_plain(one, depth - 1) for one in value)
+    return isinstance(value, int | float | str | bytes | None)

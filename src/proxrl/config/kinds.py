@@ -28,8 +28,8 @@ def convert(path: str, value: Any, kind: Any) -> Any:
     """Convert a value to its setting's type (list to tuple, int to float) or raise `UserError`."""
     try:
         return _convert(value, kind)
-    except TypeError:
-        raise UserError(f"invalid {path} {value!r:.60}: must be {_format(kind)}") from None
+    except (TypeError, OverflowError):  # an integer that no float can hold
+        raise UserError(f"invalid {path} {shown(value)}: must be {_format(kind)}") from None
 
 
 def _convert(value: Any, kind: Any) -> Any:
@@ -51,6 +51,14 @@ def _convert(value: Any, kind: Any) -> Any:
     elif type(value) is kind:
         return value
     raise TypeError
+
+
+def shown(value: Any) -> str:
+    """A value in an error message."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # an integer of more than 4,300 digits, which Python does not print
+        return "with a huge integer"
 
 
 def _format(kind: Any) -> str:

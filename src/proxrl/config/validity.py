@@ -2,7 +2,7 @@
 
 import math
 
-from proxrl.config.kinds import convert, kind_of
+from proxrl.config.kinds import convert, kind_of, shown
 from proxrl.config.options import check_options
 from proxrl.config.plain import flatten
 from proxrl.config.rules import BUILT_IN, PULLS, SET_KAPPA, WITHOUT_BATCH, RuleOptions
@@ -21,7 +21,7 @@ def validated(config: RunConfig) -> RunConfig:
         if type(converted) is not type(value):  # list to tuple, int to float
             config = config.override({path: converted})
         if isinstance(value, int) and abs(value) > LARGEST and path != "seed":
-            raise UserError(f"invalid {path} {str(value)[:20]}...: must be at most 2^62")
+            raise UserError(f"invalid {path} {shown(value)[:20]}...: must be at most 2^62")
     for name, options in vars(config.proximal).items():
         if isinstance(options, RuleOptions):
             check_options(options, f"proximal.{name}.")

@@ -19,6 +19,7 @@ from proxrl.types import Array, End, ObservationSpec, TimeStep
 
 MOST_ACTIONS = 2**15  # replay and journal store actions in 16 bits
 CHECKED_EPISODES = 3  # whose observations are compared with the bounds of their space
+DISCRETE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)  # checked on every step
 
 
 class Gym:
@@ -40,7 +41,7 @@ class Gym:
         self._name = env
         self._space = made.observation_space
         self._is_image, self._channels_first = _image_layout(self._space)
-        self._is_multiple = isinstance(self._space, spaces.MultiDiscrete | spaces.MultiBinary)
+        self._is_discrete = isinstance(self._space, DISCRETE)
         self._begun = 0  # episodes
         self.time_limit = made.spec.max_episode_steps if made.spec is not None else None
         self.first_action = int(made.action_space.start)
@@ -130,7 +131,7 @@ class Gym:
                 checks.require_image(self._space, raw)
             else:
                 checks.require_valid(self._space, raw)
-        elif self._is_multiple:
+        elif self._is_discrete:
             checks.require_valid(self._space, raw)
         if self._begun <= CHECKED_EPISODES:
             self._check_range(raw)

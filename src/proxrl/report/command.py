@@ -88,7 +88,7 @@ def make_report(
         *(["--layout", layout] if layout else []),
     ]
     names = [printable(root.resolve().name) for root in roots]
-    command = " ".join(["proxrl report", *names, *options])
+    command = printable(" ".join(["proxrl report", *names, *options]))
     if len(sections) == 1:
         part = _part(found, sections[0], found.name, "", baselines, resamples, command)
         write_files(out, part.files, say)

@@ -54,7 +54,10 @@ COLUMNS = {
     "return": ("return", "score", "episode_return", "reward"),
 }
 MOST_POINTS = 100
-FORMATS = (OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile)
+FORMATS = (  # what reading a damaged file raises
+    *(OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile),
+    *(ArithmeticError, RecursionError),
+)
 
 
 @dataclass(frozen=True, eq=False)

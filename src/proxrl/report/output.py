@@ -25,11 +25,11 @@ def write_files(
     """Write the files and the manifest, and remove files of an earlier report that this one does
     not have. Files that are not in the manifest are never overwritten or removed; those that were
     edited since are renamed, and `say` names them."""
-    folders = sorted({parent for name in files for parent in (out / name).parents if parent != out})
-    for folder in folders:
+    ours = _manifest(out)
+    names = {*files, *ours}  # to write, and to remove
+    for folder in sorted({parent for name in names for parent in (out / name).parents}):
         if out in folder.parents and folder.is_symlink():
             raise UserError(f"{folder} is a symbolic link: choose another --out")
-    ours = _manifest(out)
     for name in files:
         if name not in ours and os.path.lexists(out / name):
             raise UserError(
@@ -104,7 +104,7 @@ def _could_be_ours(name: str) -> bool:
     figures/. A name never leads out of the folder."""
     *folders, file = name.split("/")
     if folders[-1:] == ["figures"]:
-        folders, known = folders[:-1], file not in ("", ".", "..")
+        folders, known = folders[:-1], file not in ("", ".", "..") and file.isprintable()
     else:
         known = file in FILES
     return known and len(folders) <= 1 and all(re.fullmatch("[a-z0-9-]+", one) for one in folders)

@@ -86,7 +86,8 @@ def read(path: Path) -> State:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, UnicodeDecodeError) as error:
+    except (SafetensorError, UnicodeDecodeError, TypeError, AttributeError) as error:
+        # The last two: of a dtype that NumPy does not have, such as bfloat16.
         raise CorruptCheckpoint(f"{path.name} cannot be read ({error})") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -98,16 +99,47 @@ def read(path: Path) -> State:
             f"{path} has format {version}, this version of proxrl reads 1, 2 and 3: "
             "use the version that wrote it"
         )
-    values = json.loads(metadata["state"])
     try:
-        return _from_format_1(arrays, values) if version == "1" else joined(arrays, values)
-    except (KeyError, TypeError):
+        values = json.loads(metadata["state"])
+        state = _from_format_1(arrays, values) if version == "1" else joined(arrays, values)
+    except (KeyError, TypeError, AttributeError):
         raise CorruptCheckpoint(f"{path.name} has a part missing") from None
+    except (ValueError, RecursionError):
+        raise CorruptCheckpoint(f"{path.name} does not hold valid JSON") from None
+    if not isinstance(state, dict):
+        raise CorruptCheckpoint(f"{path.name} does not hold a state")
+    return state
+
+
+def require_step(state: State, step: int, name: str) -> None:
+    """Raise `CorruptCheckpoint` unless the state is of this step and records the lengths of metrics
+    and episodes. A matching checksum does not tell: anyone can compute one."""
+    if not _is_count(state.get("step")):
+        raise CorruptCheckpoint(f"{name} does not say its step")
+    if state["step"] != step:
+        raise CorruptCheckpoint(f"{name} holds step {state['step']}")
+    lines = state.get("logger")
+    for part in ("metrics", "episodes"):
+        if not isinstance(lines, dict) or not _is_count(lines.get(part)):
+            raise CorruptCheckpoint(f"{name} does not say the length of {part}")
+        if not isinstance(lines.get(f"{part}_sha256"), str | None):
+            raise CorruptCheckpoint(f"{name} has an invalid SHA-256 of {part}")
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def changed_settings(state: State, config: RunConfig) -> dict[str, tuple[Any, Any]]:
     """Settings in which a config differs from the checkpoint's; empty if it has none (format 2)."""
-    return differences(from_json(state["config"]), config) if "config" in state else {}
+    if "config" not in state:
+        return {}
+    try:
+        return differences(from_json(state["config"]), config)
+    except UserError:
+        raise
+    except (ValueError, TypeError) as error:  # an array in place of a value
+        raise CorruptCheckpoint(f"has a config that cannot be read: {error}") from None
 
 
 def require_same_settings(state: State, config: RunConfig, where: Path) -> None:

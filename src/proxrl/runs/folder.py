@@ -33,7 +33,7 @@ from proxrl.config import RunConfig, from_json, to_json
 from proxrl.errors import RunFailed, UserError
 from proxrl.files import plain, read_bytes, read_text, require_plain, write_text
 from proxrl.runs import checkpoint
-from proxrl.runs.lines import changed_since, read_lines
+from proxrl.runs.lines import changed_since, last_step, read_lines
 from proxrl.runs.lock import LOCK, FolderLock, is_locked
 from proxrl.types import State
 
@@ -51,6 +51,7 @@ FILES = (CONFIG, UNFINISHED_CONFIG, *LINES, LOCK, RUN_LOG, PROGRESS, FAILURE)
 UNWANTED_REPLAY = f"{REPLAY}.deleting"
 FOLDERS = (CHECKPOINTS, REPLAY, UNWANTED_REPLAY, ATTEMPTS, "tensorboard", "videos")
 DANGLING = (f"{CHECKPOINTS}/*.safetensors", f"{CHECKPOINTS}/*.damaged")  # passed over as damaged
+LARGEST = 2**62  # step
 COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # the files of a finished run
 
 
@@ -186,7 +187,7 @@ class RunFolder:
         try:
             content = json.loads(read_text(self.path / PROGRESS))
             return Progress(int(content["step"]), content["return"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def clear_progress(self) -> None:
@@ -269,7 +270,7 @@ class RunFolder:
         try:
             about = json.loads(read_text(self.attempts / f"{self.newest_attempt()}.json"))
             return str(about["node"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return ""
 
     def _in_use(self) -> UserError:
@@ -282,7 +283,7 @@ class RunFolder:
         try:
             about = json.loads(read_text(self.attempts / f"{self.newest_attempt()}.json"))
             return f" (pid {about['pid']} on {about['host']})"
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return ""
 
     def is_locked(self) -> bool:
@@ -325,18 +326,38 @@ class RunFolder:
     def _checkpoint(self, step: int) -> State:
         path = checkpoint.checkpoint_path(self.checkpoints, step)
         state = checkpoint.read(path)
-        if state["step"] != step:
-            raise checkpoint.CorruptCheckpoint(f"{path.name} holds step {state['step']}")
+        checkpoint.require_step(state, step, path.name)
         return state
 
     def log(self, start: int) -> Path:
-        """Folder of the replay log that was started at step `start`."""
+        """Folder of the replay log that was started at step `start`; raises `CorruptCheckpoint` if
+        that is not a step, because a checkpoint may come from someone else."""
+        if type(start) is not int or not 0 <= start <= LARGEST:
+            raise checkpoint.CorruptCheckpoint(
+                f"log_start is {start!r:.40}, not a non-negative integer"
+            )
         return self.replay / f"from-{start}"
 
     def newest_step(self) -> int | None:
         """Step of the newest checkpoint, from its name."""
         steps = checkpoint.checkpoint_steps(self.checkpoints)
         return steps[-1] if steps else None
+
+    def require_none_lost(self, config: RunConfig) -> None:
+        """Raise a `UserError` if a run that has no checkpoint must have had one: to start it again
+        would delete its lines and its replay.
+
+        The folder of checkpoints is made before the first line, and the second checkpoint waits for
+        the first: a run that was killed before it had one has no line after two periods.
+        """
+        step = max(last_step(self.path / name) for name in (METRICS, EPISODES))
+        killed_early = self.checkpoints.is_dir() and step <= 2 * config.checkpoint.period_steps
+        if step and not killed_early:
+            raise UserError(
+                f"{self.path} has lines up to step {step:,} but no checkpoint: restore "
+                f"{self.checkpoints}, or train it again (--if-exists overwrite, or another "
+                "--folder); nothing was changed"
+            )
 
     def is_complete(self, config: RunConfig) -> bool:
         """Whether the run is finished and undamaged: its final checkpoint is intact, the other
@@ -397,7 +418,7 @@ def copy_finished(source: Path, target: Path) -> None:
             shutil.copytree(source / name, unfinished / name)
         elif (source / name).exists():
             shutil.copy2(source / name, unfinished / name)
-    with open(RunFolder(unfinished).run_log, "a") as log:
+    with open(RunFolder(unfinished).run_log, "a", errors="backslashreplace") as log:
         log.write(f"copied from {source}\n")
     if target.exists():  # at most a lock and a log: nothing was trained there
         shutil.rmtree(target)

@@ -82,3 +82,19 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     return [json.loads(line) for line in complete]
+
+
+def last_step(path: Path) -> int:
+    """The largest step of the lines of a JSONL file; 0 if no line can be read."""
+    try:
+        lines = read_bytes(path).splitlines()
+    except OSError:
+        return 0
+    return max(map(_step, lines), default=0)
+
+
+def _step(line: bytes) -> int:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError, ArithmeticError, RecursionError):
+        return 0

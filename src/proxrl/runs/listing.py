@@ -64,8 +64,8 @@ def _row(path: Path, root: Path) -> list[str]:
     try:
         for last in place.speeds()[-1:]:
             rate, seen = f"{last['steps_per_second']:,.0f}", _ago(last["unix_time"])
-    except (OSError, ValueError, KeyError, TypeError):  # damaged: it is only for display
-        pass
+    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
+        pass  # damaged: it is only for display
     return [
         run.path if env.split("/")[-1] in run.path else f"{run.path} ({env})",
         f"{step / steps:.0%} of {steps:,}",

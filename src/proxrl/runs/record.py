@@ -130,7 +130,7 @@ def _says_agent(path: Path) -> bool:
     """Whether this config.json belongs to a run, not to another program."""
     try:
         content = json.loads(read_bytes(path))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(content, dict) and {"agent", "env"} <= content.keys()
 
@@ -173,7 +173,7 @@ def _lines(path: Path) -> tuple[list[_Line], dict[str, Array]]:
     whole = content[: content.rfind(b"\n") + 1]
     try:
         lines = _LINES.decode_lines(whole)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         texts = enumerate(whole.splitlines(), start=1)
         lines = [_one_line(text, at) for at, text in texts if text.strip()]
     before = 0

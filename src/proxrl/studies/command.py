@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 import tyro
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed, UserError
@@ -330,7 +331,7 @@ def _print_narrow_list(console: Console) -> None:
     """Three lines for each study."""
     for study in map(load, BUILT_IN):
         figures = f" (figure {study.figures})" if study.figures else ""
-        console.print(f"[bold]{study.name}[/bold]{figures}", highlight=False)
+        console.print(Text.assemble((study.name, "bold"), figures))
         console.print(textwrap.indent(textwrap.fill(study.title, console.width - 4), "  "))
         if study.plan is None:
             runs = [

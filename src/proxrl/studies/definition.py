@@ -113,7 +113,7 @@ def parse(name: str, text: str) -> Study:
     """Parse the text of a study file; raises `UserError` naming what is invalid."""
     try:
         content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # or an integer of thousands of digits
         raise UserError(f"{name}.toml is not valid TOML: {error}") from None
     try:
         return _study(name, content)

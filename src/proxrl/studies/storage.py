@@ -58,13 +58,14 @@ def check_storage(probe: StorageProbe, node: str) -> str | None:
                 pass
             else:
                 return f"{where} does not honour flock between processes: mount it with locks"
-        answer = probe.answer(node)
-        unfinished = Path(f"{answer}.writing")
+        trial = Path(f"{probe.answer(node)}.{uuid.uuid4().hex}")  # a node may be asked twice
+        unfinished = Path(f"{trial}.writing")
         for text in ("first", probe.token):  # twice: the second rename is onto an existing name
             unfinished.write_text(text)
-            os.replace(unfinished, answer)
-        if answer.read_text() != probe.token:
+            os.replace(unfinished, trial)
+        if trial.read_text() != probe.token:
             return f"{where} does not rename onto an existing name"
+        os.replace(trial, probe.answer(node))
     except FileNotFoundError:
         return f"{where} is not the driver's folder: it must be on storage that all nodes share"
     except OSError as error:

@@ -90,6 +90,7 @@ class Reporter(Display):
         self._place, self._next_beat = place, 0.0
 
     def say(self, line: str) -> None:
+        line = line.encode(errors="backslashreplace").decode()  # a path may not be Unicode
         print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}", flush=True)
 
     def on_step(self, run: Trainer) -> None:

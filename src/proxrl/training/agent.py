@@ -12,7 +12,7 @@ import torch
 
 from proxrl.agents.networks import QNetwork, build_network
 from proxrl.agents.noisy import draw_noise, noisy_layers, silence
-from proxrl.config import RunConfig
+from proxrl.config import RunConfig, validated
 from proxrl.envs import Environment
 from proxrl.errors import UserError
 from proxrl.plugins import require_trust
@@ -59,6 +59,10 @@ class Agent:
         place = RunFolder(folder)
         config = place.config()
         require_trust(config, folder, trust)
+        try:
+            validated(config)
+        except UserError as error:
+            raise UserError(f"{place.path / CONFIG}: {error}") from None
         state = place.newest_checkpoint(
             say=lambda line: print(line, file=sys.stderr),
             check=lambda state: require_same_settings(state, config, place.path / CONFIG),
@@ -68,14 +72,15 @@ class Agent:
         environment = scoring_environment(config, pictures)
         spec, actions = environment.observation, environment.actions
         network = build_network(spec, actions, config.network, config.seed, config.head)
-        weights = {
-            name.removeprefix("online."): torch.from_numpy(array)
-            for name, array in state["learner"].items()
-            if name.startswith("online.")
-        }
         try:
+            weights = {
+                name.removeprefix("online."): torch.from_numpy(array)
+                for name, array in state["learner"].items()
+                if name.startswith("online.")
+            }
             network.load_state_dict(weights)
-        except RuntimeError:  # edited, and the checkpoint is of a version that cannot tell
+        except (RuntimeError, KeyError, TypeError, AttributeError):
+            # Edited, and the checkpoint is of a version that cannot tell; or forged.
             raise UserError(f"{place.path / CONFIG} does not fit the checkpoint") from None
         return cls(network.to(resolve_device(device)), config, [environment], state["step"])
 

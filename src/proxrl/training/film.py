@@ -37,6 +37,7 @@ def film(
     """
     if out.suffix not in (".mp4", ".gif"):
         raise UserError(f"{out} must end in .mp4 or .gif")
+    out = out.absolute()  # the environment may change the working directory
     part = out.with_name(f"part-{out.name}")  # renamed when it is complete
     try:
         outcome = _write(play, part, frame_skip, max_steps, stop)
@@ -55,7 +56,7 @@ def _write(
     import imageio.v2 as imageio
 
     frames = 0
-    fps = min(MAX_FPS, 60 // frame_skip)
+    fps = max(1, min(MAX_FPS, 60 // frame_skip))
     gif = io.BytesIO()  # written below: imageio prints a traceback if the disk is full
     to_gif = part.suffix == ".gif"
     options: dict[str, Any] = (

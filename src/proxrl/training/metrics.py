@@ -8,6 +8,7 @@ events (and Weights & Biases) repeat metrics.jsonl.
 import hashlib
 import importlib
 import importlib.util
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -200,7 +201,7 @@ def _wandb_run(folder: Path, config: RunConfig) -> Any:
     if config.logging.wandb is None:
         return None
     wandb = importlib.import_module("wandb")
-    place = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:8]  # names may repeat
+    place = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:8]  # names may repeat
     return wandb.init(
         project=config.logging.wandb,
         name=folder.name,

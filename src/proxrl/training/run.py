@@ -201,8 +201,9 @@ def is_finished(place: RunFolder, config: RunConfig, display: Display) -> bool:
 def _newest_state(
     place: RunFolder, config: RunConfig, setup: "Setup", display: Display
 ) -> State | None:
-    """The newest checkpoint that config.json, metrics and replay agree with. If there is none,
-    raises `UserError` and changes nothing."""
+    """The newest checkpoint that config.json, metrics and replay agree with; None if the run was
+    killed before its first. If none agrees or all are lost, raises `UserError` and changes nothing.
+    """
     from proxrl.replay.log import problem_of
 
     spec = setup.environment.observation
@@ -221,7 +222,9 @@ def _newest_state(
             )
 
     state = place.newest_checkpoint(display.say, repair=True, check=check)
-    if state is not None and "config" not in state:
+    if state is None:
+        place.require_none_lost(config)
+    elif "config" not in state:
         display.say(
             "the checkpoint is of an earlier version: its replay and metrics are unverified"
         )

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from proxrl.envs.checks import staying
 from proxrl.errors import UserError
 from proxrl.plugins import require_trust
 from proxrl.runs.folder import EVALUATIONS, RunFolder
@@ -100,6 +101,7 @@ def _table(agent: "Agent", scored: "Evaluation", seed: int | None) -> Table:
     return table
 
 
+@staying()  # an environment may change the working directory
 def film_run(
     folder: Path, out: Path | None, epsilon: float | None, max_steps: int, trust: bool = False
 ) -> None:

@@ -207,7 +207,7 @@ def _require_same(folder: Path, about: dict[str, Any]) -> None:
         raise UserError(f"cannot write to {folder}: it is not a folder") from None
     except OSError as error:
         raise UserError(f"{folder / SEARCH} cannot be read: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         raise UserError(f"{folder / SEARCH} is damaged: choose another --folder") from None
     if changes:
         raise UserError(
