@@ -38,8 +38,8 @@ class AdaptiveOptions(RuleOptions):
     smoothing: float = 0.99
     """Weight of the past in the running mean of the signal, which is measured every 10 updates."""
     warmup_updates: int = 1_000
-    """Updates before the first measurement; kappa is 0 until the sync after it. 1,000 is what Adam's
-    v remembers."""
+    """Updates before the first measurement; kappa is 0 until the sync after it. 1,000 is what
+    Adam's v remembers."""
 
     def problems(self) -> Sequence[Problem]:
         finite = 0 <= self.kappa_max < math.inf
