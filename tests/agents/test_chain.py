@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from proxrl.agents.bodies import Dense, mlp
+from proxrl.agents.bodies import ConvNet, Dense, mlp
 from proxrl.agents.chain import Chain, Recorded
 from proxrl.agents.layers import WIDE
 from proxrl.agents.networks import QNetwork, build_network
@@ -66,7 +66,7 @@ def assert_same_for_one_state(network: QNetwork, states: Tensor) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    batch=st.integers(1, 9),
+    batch=st.integers(1, WIDE + 8),
     height=st.integers(3, 12),
     width=st.integers(3, 12),
     channels=st.integers(1, 5),
@@ -108,14 +108,15 @@ def test_every_built_in_network_with_every_head(
     assert_same_as_autograd(network, states_of(spec, batch, 0))
 
 
-def test_it_is_bit_identical_to_itself() -> None:
+@pytest.mark.parametrize("batch", [8, WIDE])
+def test_it_is_bit_identical_to_itself(batch: int) -> None:
     spec = ObservationSpec((10, 10, 4), "uint8", 1, high=1.0)
     network = build_network(spec, 3, NetworkConfig("minatar", (16,)), 0)
     (vector,) = Layout(network).move_(network, with_gradient=True)
     found = []
     for _ in range(2):
         with torch.inference_mode():
-            outputs, backward = network.with_backward(states_of(spec, 8, 3))
+            outputs, backward = network.with_backward(states_of(spec, batch, 3))
             backward(torch.ones_like(outputs))
         found.append(vector.grad.clone())
     assert torch.equal(*found)
@@ -196,6 +197,39 @@ def test_a_built_in_body_that_was_changed_is_recorded_by_autograd(change: Any) -
     for mine, its in zip(body.parameters(), plain.parameters(), strict=True):
         if mine.requires_grad:
             torch.testing.assert_close(mine.grad, its.grad)
+
+
+@pytest.mark.parametrize(
+    ("small", "convolutions"),
+    [
+        (True, [{"kernel_size": 3, "padding": 1}]),
+        (True, [{"kernel_size": 3, "stride": 2}]),
+        (True, [{"kernel_size": (3, 2)}]),
+        (True, [{"kernel_size": 3, "dilation": 2}]),
+        (True, [{"kernel_size": 3}, {"kernel_size": 3}]),
+        (False, [{"kernel_size": 3, "padding": 1, "padding_mode": "circular"}]),
+        (False, [{"kernel_size": 3, "stride": 2, "padding": 1}]),
+    ],
+)
+def test_convolutions_of_any_geometry_have_autograds_gradients(
+    small: bool, convolutions: list[dict[str, Any]]
+) -> None:
+    """A chain where it can, autograd where it cannot."""
+    spec = ObservationSpec((9, 9, 4), "uint8", 1, high=1.0)
+    modules = [torch.nn.Conv2d(4, 4, **geometry) for geometry in convolutions]
+    body = ConvNet(spec, modules, (8,), 2, small=small)
+    network = QNetwork(body, 2, HEADS["expected"], dueling=False)
+    circular = "padding_mode" in convolutions[0]
+    assert isinstance(network._function, Chain) == (not small and not circular)
+    plain, states = copy.deepcopy(body), states_of(spec, 5, 0)
+    Layout(network).move_(network, with_gradient=True)
+    with torch.inference_mode():
+        outputs, backward = network.with_backward(states)
+        backward(torch.ones_like(outputs))
+    plain(states).sum().backward()
+    torch.testing.assert_close(outputs, plain(states).detach())
+    for mine, its in zip(body.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, its.grad, rtol=1e-4, atol=1e-4)
 
 
 def test_a_subclass_of_a_built_in_body_is_recorded_by_autograd() -> None:

@@ -9,7 +9,9 @@ import torch
 from torch import nn
 
 from proxrl import presets
+from proxrl.agents.adam import FLUSH_PERIOD
 from proxrl.agents.heads.categorical import project
+from proxrl.agents.layers import WIDE
 from proxrl.agents.learner import Learner
 from proxrl.agents.networks import QNetwork, build_network
 from proxrl.agents.noisy import noisy_layers
@@ -40,16 +42,17 @@ def learner(run: RunConfig) -> Learner:
     return Learner(build_network(SPEC, 2, run.network, run.seed, run.head), run, CPU, noise)
 
 
-def batches(count: int, seed: int = 0) -> list[Batch]:
+def batches(count: int, seed: int = 0, size: int = WIDE) -> list[Batch]:
+    """As large as those of the presets, from where on dense layers multiply in another order."""
     generator = torch.Generator().manual_seed(seed)
     return [
         Batch(
-            states=torch.randn(8, 1, 3, generator=generator),
-            actions=torch.randint(0, 2, (8,), generator=generator),
-            returns=torch.randn(8, generator=generator),
-            discounts=torch.full((8,), 0.9),
-            next_states=torch.randn(8, 1, 3, generator=generator),
-            indices=np.arange(8),
+            states=torch.randn(size, 1, 3, generator=generator),
+            actions=torch.randint(0, 2, (size,), generator=generator),
+            returns=torch.randn(size, generator=generator),
+            discounts=torch.full((size,), 0.9),
+            next_states=torch.randn(size, 1, 3, generator=generator),
+            indices=np.arange(size),
         )
         for _ in range(count)
     ]
@@ -105,6 +108,16 @@ def test_the_learners_step_is_the_drop_ins_bit_for_bit() -> None:
         if number % 5 == 0:
             twin.target.load_state_dict(twin.online.state_dict())
     assert torch.equal(online(each), online(twin))
+
+
+def test_decayed_moments_are_flushed_every_256_updates() -> None:
+    made = learner(config())
+    for number, left in ((FLUSH_PERIOD - 2, True), (FLUSH_PERIOD - 1, False)):
+        made.updates = number
+        made._adam.mean[0].fill_(1e-35)
+        made.update(batches(1)[0])
+        sizes = made._adam.mean[0].abs()
+        assert ((sizes > 0) & (sizes < 1e-30)).any() == left  # the gaps between parameters
 
 
 def test_the_first_update_after_a_sync_is_dqns() -> None:
@@ -200,7 +213,7 @@ def test_an_update_by_hand() -> None:
     twin = learner(run)
     twin.load(each.state())
 
-    rows = torch.arange(8)
+    rows = torch.arange(WIDE)
     bootstrap = twin.target(batch.next_states).max(dim=1).values
     error = batch.returns + batch.discounts * bootstrap
     error = error - twin.online(batch.states)[rows, batch.actions]
@@ -218,7 +231,7 @@ def test_an_update_by_hand() -> None:
 def test_an_update_reports_its_results() -> None:
     each = learner(config())
     (batch,) = batches(1)
-    values = each.online(batch.states)[torch.arange(8), batch.actions].detach()
+    values = each.online(batch.states)[torch.arange(WIDE), batch.actions].detach()
     update = each.update(batch)
     assert update.mean_value == pytest.approx(values.mean().item())
     assert update.loss == pytest.approx(update.priorities.square().mean().item())
@@ -258,7 +271,7 @@ def test_probes_see_the_networks_drift_apart() -> None:
 def test_probes_by_hand_ten_times_between_two_syncs() -> None:
     """Taken before the update's own step; 45 // 10 = 4 updates apart."""
     each = learner(config(target__period=45))
-    rows = torch.arange(8)
+    rows = torch.arange(WIDE)
     for number, batch in enumerate(batches(45)):
         apart = (online(each) - target(each)).norm().item()
         values = (each.online(batch.states) - each.target(batch.states))[rows, batch.actions]
@@ -272,7 +285,7 @@ def test_probes_by_hand_ten_times_between_two_syncs() -> None:
 
 def test_the_configured_loss_is_the_heads() -> None:
     each = learner(config(learner__loss="huber"))
-    batch = batches(1)[0]._replace(returns=torch.linspace(-5.0, 5.0, 8))
+    batch = batches(1)[0]._replace(returns=torch.linspace(-5.0, 5.0, WIDE))
     update = each.update(batch)
     errors = update.priorities
     assert errors.min() < 1.0 < errors.max(), "both parts of the loss"
@@ -289,7 +302,7 @@ def test_the_gradient_rules_term_goes_through_adam() -> None:
     twin.load(each.state())
     with torch.no_grad():
         best = twin.target(batch.next_states).amax(dim=1)
-    chosen = twin.online(batch.states)[torch.arange(8), batch.actions]
+    chosen = twin.online(batch.states)[torch.arange(WIDE), batch.actions]
     loss = (batch.returns + batch.discounts * best - chosen).square().mean()
     pairs = zip(twin.online.parameters(), twin.target.parameters(), strict=True)
     (loss + sum((w - theta).square().sum() for w, theta in pairs) / (2 * 0.5)).backward()
@@ -308,7 +321,7 @@ def test_a_proximal_batch_is_for_the_penalty_alone() -> None:
     with torch.no_grad():
         best = twin.target(batch.next_states).amax(dim=1)
         anchored = twin.target(other.states)
-    chosen = twin.online(batch.states)[torch.arange(8), batch.actions]
+    chosen = twin.online(batch.states)[torch.arange(WIDE), batch.actions]
     loss = (batch.returns + batch.discounts * best - chosen).square().mean()
     (loss + (twin.online(other.states) - anchored).square().mean() / 0.5).backward()
     each.update(batch, proximal_batch=other)
@@ -349,9 +362,9 @@ def test_a_categorical_update_by_hand(double: bool) -> None:
     for one in warm:
         each.update(one)
     twin.load(each.state())
-    weights = torch.linspace(0.2, 1.0, 8)
+    weights = torch.linspace(0.2, 1.0, WIDE)
 
-    rows, support = torch.arange(8), torch.linspace(-2.0, 2.0, 5)
+    rows, support = torch.arange(WIDE), torch.linspace(-2.0, 2.0, 5)
     with torch.no_grad():
         probabilities = twin.target.outputs(batch.next_states).softmax(dim=2)
         greedy = (probabilities * support).sum(dim=2).argmax(dim=1)
@@ -586,7 +599,7 @@ def test_a_non_finite_loss_stops_with_a_diagnosis(poison: float) -> None:
     good, bad, after = batches(3)
     updates = [
         each.update(batch)
-        for batch in (good, bad._replace(returns=torch.full((8,), poison)), after)
+        for batch in (good, bad._replace(returns=torch.full((WIDE,), poison)), after)
     ]
     losses = [update.loss.item() for update in updates]
     values = [update.mean_value.item() for update in updates]

@@ -43,9 +43,13 @@ SMALL = {
 }
 SCENARIOS: dict[str, RunConfig] = {
     "cartpole": presets.make(
-        "dqn-pro", "CartPole-v1", {**SMALL, "steps": 2400, "replay.n_step": 3}
+        "dqn-pro",
+        "CartPole-v1",
+        {**SMALL, "steps": 2400, "replay.n_step": 3, "replay.batch_size": 32},
     ),
-    "minatar": presets.make("dqn-pro", "MinAtar/Breakout-v1", {**SMALL, "steps": 2400}),
+    "minatar": presets.make(
+        "dqn-pro", "MinAtar/Breakout-v1", {**SMALL, "steps": 2400, "replay.batch_size": 32}
+    ),
     "atari": presets.make(
         "dqn-pro",
         "ALE/Breakout-v5",

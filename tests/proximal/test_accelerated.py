@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from proxrl.agents.layers import WIDE
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.proximal.rules import Accelerated
@@ -178,7 +179,7 @@ def test_a_resumed_learner_is_bit_identical(agent: str, stop: int) -> None:
     """Resumed before the first sync, at a sync, and between two."""
     run = config("accelerated", agent, **KAPPA)
     whole, part, resumed = learner(run), learner(run), learner(run)
-    history = [batch._replace(weights=torch.linspace(0.1, 1.0, 8)) for batch in batches(80)]
+    history = [batch._replace(weights=torch.linspace(0.1, 1.0, WIDE)) for batch in batches(80)]
     for number, batch in enumerate(history):
         whole.update(batch)
         if number < stop:

@@ -98,7 +98,7 @@ def test_a_learner_is_pulled_in_the_metric_of_its_moments_at_the_last_sync(head:
         weights[0].add_(rate / made.rule.c * shares * (anchor[0] - weights[0]))
 
     plain.rule.change_weights = by_hand
-    for batch in batches(60):
+    for batch in batches(60, size=8):
         made.update(batch)
         plain.update(batch)
     torch.testing.assert_close(online(made), online(plain), rtol=1e-4, atol=1e-6)

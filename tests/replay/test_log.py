@@ -109,6 +109,21 @@ def rows(batch: Batch) -> list[tuple[Array, int, float, float, Array]]:
     ]
 
 
+@pytest.mark.parametrize("stack", [1, 3])
+def test_a_batch_survives_the_next_one(stack: int, tmp_path: Path) -> None:
+    """There are two buffers: a device may still be copying a batch when the next is sampled."""
+    log = ReplayLog(tmp_path, spec(stack), capacity=20, checkpoint_steps=5)
+    play(log, None, [15], [End.NO])
+    gather = gather_of(log, 1, 0.9, 4)
+    first = gather(np.arange(0, 4))
+    before = first.states.clone(), first.next_states.clone()
+    gather(np.arange(4, 8))
+    assert torch.equal(first.states, before[0])
+    assert torch.equal(first.next_states, before[1])
+    third = gather(np.arange(8, 12))
+    assert third.states.data_ptr() == first.states.data_ptr(), "and only two"
+
+
 layouts = st.lists(
     st.tuples(st.integers(1, 12), st.sampled_from([End.TERMINATED, End.TRUNCATED])),
     min_size=1,

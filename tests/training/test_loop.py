@@ -76,3 +76,26 @@ def test_non_finite_weights_are_not_scored(tmp_path: Path) -> None:
         run.evaluate()
     assert not (tmp_path / "run" / "metrics.jsonl").read_text()
     run.close()
+
+
+@pytest.mark.parametrize("what", ["evaluate", "save"])
+def test_a_loss_that_is_not_finite_is_noticed_before_a_score_or_a_checkpoint(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A squared error that overflows has a finite gradient, and Adam divides it by infinity: the
+    weights stay finite, only the loss shows it."""
+    monkeypatch.setattr(Trainer, "_learning_reward", lambda self, reward: 1e25)
+    settings = {
+        "replay__warmup_steps": 20,
+        "learner__update_period_steps": 1,
+        "learner__loss": "squared",
+    }
+    run = new_run("CartPole-v1", tmp_path / "run", **settings)
+    for _ in range(25):
+        run.advance()
+    run.learner.require_finite_weights()
+    with pytest.raises(RunFailed, match="the loss became inf at update 1 "):
+        getattr(run, what)()
+    assert not (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert run.folder.newest_step() is None
+    run.close()

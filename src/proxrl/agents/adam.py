@@ -48,7 +48,7 @@ class Adam:
 
     @torch.no_grad()
     def flush(self) -> None:
-        """Set moments to zero that are too small to change a weight.
+        """Set moments to zero that are too small to change a float32 weight (above 1e-22 or so).
 
         Where the gradient stays zero (a pixel that never changes, a unit that never fires), moments
         decay to subnormal numbers, and arithmetic with those is many times slower on some CPUs.

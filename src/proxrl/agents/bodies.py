@@ -42,6 +42,18 @@ class ConvNet(nn.Module):
                 features = convolution(features)
         self.dense = Dense(features.numel(), hidden, outputs)
 
+    @property
+    def has_chain(self) -> bool:
+        """Whether layers of a chain compute these convolutions."""
+        modules = [module for module in self.convolutions if isinstance(module, nn.Conv2d)]
+        if not self._small:
+            return all(module.padding_mode == "zeros" for module in modules)
+        height, width = modules[0].kernel_size
+        plain = nn.Conv2d(1, 1, 1)
+        names = ("stride", "padding", "dilation", "groups", "padding_mode")
+        usual = all(getattr(modules[0], name) == getattr(plain, name) for name in names)
+        return len(modules) == 1 and height == width and usual
+
     def as_chain(self) -> Chain:
         """Channels are innermost in memory, as in Dopamine's networks: flattening does not copy.
 
@@ -149,7 +161,8 @@ def mlp(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Modu
 
 def function_of(body: nn.Module) -> Function:
     """A `Chain` for built-in bodies as they were built; autograd for any other module, and if
-    parameters are tied or frozen or layers were replaced, parametrized or hooked."""
+    parameters are tied or frozen, layers were replaced, parametrized or hooked, or a convolution is
+    of a kind that no layer of a chain computes."""
     if isinstance(body, ConvNet | Dense) and _is_unchanged(body):
         return body.as_chain()
     return Recorded(body)
@@ -157,12 +170,16 @@ def function_of(body: nn.Module) -> Function:
 
 def _is_unchanged(body: nn.Module) -> bool:
     layers = [module for module in body.modules() if not isinstance(module, nn.ModuleList)]
-    hooks = [(m._forward_hooks, m._forward_pre_hooks, m._backward_hooks) for m in layers]
+    hooks = [
+        (m._forward_hooks, m._forward_pre_hooks, m._backward_hooks, m._backward_pre_hooks)
+        for m in layers
+    ]
     parameters = [p for _, p in body.named_parameters(remove_duplicate=False)]
     return (
         all(type(layer) in CHAINED for layer in layers)
         and all(getattr(layer, "bias", True) is not None for layer in layers)
         and not any(itertools.chain(*hooks))
+        and (not isinstance(body, ConvNet) or body.has_chain)
         and all(parameter.requires_grad for parameter in parameters)
         and len(set(parameters)) == len(parameters)
     )

@@ -10,6 +10,7 @@ from proxrl.config.settings import RunConfig
 from proxrl.errors import UserError
 
 LARGEST = 2**62  # integer
+LEAST_EPSILON = 1e-15  # of Adam: far above the square roots of moments that it flushes
 MOST_UNITS = 2**20  # of a layer
 Rules = list[tuple[str, bool, str]]  # (setting, is it invalid, requirement)
 
@@ -78,7 +79,11 @@ def _field_errors(config: RunConfig) -> Rules:
             "must be at least 0",
         ),
         ("learner.learning_rate", math.isinf(lr.learning_rate), "must be finite"),
-        ("learner.adam_epsilon", math.isinf(lr.adam_epsilon), "must be finite"),
+        (
+            "learner.adam_epsilon",
+            not LEAST_EPSILON <= lr.adam_epsilon < math.inf,
+            f"must be finite and at least {LEAST_EPSILON:g}",
+        ),
         (
             "learner.annealed_rate",
             annealed is not None and not 0 <= annealed < math.inf,

@@ -60,7 +60,8 @@ class Metric(Rule):
         torch._foreach_lerp_(weights, anchor, self._strengths)
 
     def _measured(self) -> list[Tensor]:
-        """d from Adam's moments of now; 0 where every gradient was 0."""
+        """d from Adam's moments of now; 0 where every gradient was 0, or so long ago that Adam has
+        flushed its moments."""
         powers = torch._foreach_pow(self.moments.square, self.options.power)
         total = torch.stack([power.sum() for power in powers]).sum()
         scale = self._parameters / total.clamp_min(torch.finfo(total.dtype).tiny)
