@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import proxrl
-from proxrl.errors import RunFailed
+from proxrl.errors import RunFailed, UserError
 from proxrl.runs.folder import RunFolder
 from proxrl.studies.definition import parse
 from proxrl.studies.expand import expand
@@ -195,33 +195,84 @@ def test_a_node_that_joins_with_another_version_is_named_and_not_used(
         assert_same_bits(run_folders(long_whole)[name], run_folders(home)[name])
 
 
-def test_a_node_that_is_killed_before_it_is_asked_is_skipped(
-    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The list of nodes still has it when the storage is checked."""
+@pytest.fixture
+def executor(cluster: Any, tmp_path: Path) -> Iterator[Any]:
+    """Connected to both nodes; nothing runs yet."""
     from proxrl.studies.cluster import Cluster, connected
 
-    victim = cluster.add_node(**NODE)
+    study = parse("poles", TEXT)
+    jobs = expand(study, study.scales["tiny"], tmp_path)
+    needs = {job.variant: Requirements(1, 1, None, 1, 1) for job in jobs}
     with connected(cluster.address) as ray:
-        study = parse("poles", TEXT)
-        jobs = expand(study, study.scales["tiny"], tmp_path)
-        needs = {job.variant: Requirements(1, 1, None, 1, 1) for job in jobs}
-        executor = Cluster(ray, jobs, needs, 0.0, None)
-        nodes = executor._nodes()
-        cluster.remove_node(victim, allow_graceful=False)
-        lists = iter([nodes])
-        real = executor._nodes
-        monkeypatch.setattr(executor, "_nodes", lambda: next(lists, None) or real())
-        said: list[str] = []
+        yield Cluster(ray, jobs, needs, 0.0, None)
+
+
+def test_a_node_that_is_killed_before_it_is_asked_is_skipped(
+    cluster: Any, executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The list of nodes still has it when the storage is checked."""
+    victim = cluster.add_node(**NODE)
+    wait_until(lambda: victim.node_id in {node["NodeID"] for node in executor._nodes()}, None)
+    nodes = executor._nodes()
+    cluster.remove_node(victim, allow_graceful=False)
+    lists = iter([nodes])
+    real = executor._nodes
+    monkeypatch.setattr(executor, "_nodes", lambda: next(lists, None) or real())
+    said: list[str] = []
+    executor.require_storage(tmp_path, said.append)
+    (line,) = said
+    assert line.startswith(f"node {victim.node_id[:8]} (127.0.0.2) has left the cluster")
+    monkeypatch.setattr(executor, "_nodes", list)
+    with pytest.raises(RunFailed, match="no node of the cluster answers: try again"):
         executor.require_storage(tmp_path, said.append)
-        (line,) = said
-        assert line.startswith(f"node {victim.node_id[:8]} (127.0.0.2) has left the cluster")
-        monkeypatch.setattr(executor, "_nodes", list)
-        with pytest.raises(RunFailed, match="no node of the cluster answers: try again"):
-            executor.require_storage(tmp_path, said.append)
-        with pytest.raises(RunFailed, match="no nodes at the moment: try again"):
-            executor.require_nodes()
+    with pytest.raises(RunFailed, match="no nodes at the moment: try again"):
+        executor.require_nodes()
     assert list(tmp_path.iterdir()) == [], "no probe is left"
+
+
+@pytest.mark.parametrize("failures", [3, 99])
+def test_a_node_that_fails_to_answer_is_asked_again_and_then_named(
+    failures: int, executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from proxrl.studies import cluster as module
+
+    first = executor._nodes()[0]["NodeID"]
+    real, count = module._check_storage, tmp_path / "asked"
+
+    def sometimes(probe: tuple[str, str], node: str) -> tuple[str | None, str]:
+        if node != first:
+            return real(probe, node)
+        with open(count, "a") as file:
+            file.write("x")
+        if len(count.read_text()) <= failures:
+            raise OSError("the disk is asleep")
+        return real(probe, node)
+
+    monkeypatch.setattr(module, "_check_storage", sometimes)
+    said: list[str] = []
+    executor.require_storage(tmp_path, said.append)
+    assert len(count.read_text()) == module.PROBES == 4
+    if failures < 4:
+        assert not said
+    else:
+        (line,) = said
+        assert line.startswith(f"node {first[:8]} (127.0.0.2) does not answer: ")
+        assert "the disk is asleep" in line
+
+
+def test_nodes_with_another_version_are_refused_at_the_start(
+    executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from proxrl.studies import cluster as module
+
+    real = module._check_storage
+
+    def older(probe: tuple[str, str], node: str) -> tuple[str | None, str]:
+        return real(probe, node)[0], "0.0.1"
+
+    monkeypatch.setattr(module, "_check_storage", older)
+    with pytest.raises(UserError, match=r"several versions of proxrl: \['0\.0\.1', '0\.1\.0'\]"):
+        executor.require_storage(tmp_path, print)
 
 
 def test_the_storage_is_examined_as_a_node_sees_it(tmp_path: Path) -> None:
