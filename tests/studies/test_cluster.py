@@ -232,11 +232,13 @@ def test_a_node_that_is_killed_before_it_is_asked_is_skipped(
 
 @pytest.mark.parametrize("failures", [3, 99])
 def test_a_node_that_fails_to_answer_is_asked_again_and_then_named(
-    failures: int, executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    failures: int, cluster: Any, executor: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from proxrl.studies import cluster as module
 
-    first = executor._nodes()[0]["NodeID"]
+    failing = cluster.add_node(**NODE)
+    first = failing.node_id
+    wait_until(lambda: first in {node["NodeID"] for node in executor._nodes()}, None)
     real, count = module._check_storage, tmp_path / "asked"
 
     def sometimes(probe: tuple[str, str], node: str) -> tuple[str | None, str]:
@@ -258,6 +260,7 @@ def test_a_node_that_fails_to_answer_is_asked_again_and_then_named(
         (line,) = said
         assert line.startswith(f"node {first[:8]} (127.0.0.2) does not answer: ")
         assert "the disk is asleep" in line
+    cluster.remove_node(failing)
 
 
 def test_nodes_with_another_version_are_refused_at_the_start(
