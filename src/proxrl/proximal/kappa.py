@@ -36,6 +36,7 @@ next (a replay's batches overlap), signal that turns within N updates, and that 
 per update keeps a little more than (1 - exp(-kappa))/kappa where N is small.
 """
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -55,8 +56,13 @@ MEASURE_PERIOD = 10  # updates: Adam's mean forgets in 1 / (1 - beta1) = 10
 
 def noise_ratio(beta_1: float, steps: Tensor) -> Tensor:
     """b, the expectation of m^2 / v for noise alone after this many steps."""
-    decayed = beta_1**steps
-    return (1.0 - beta_1) / (1.0 + beta_1) * (1.0 + decayed) / (1.0 - decayed)
+    grown = _share_of_past(beta_1, steps)
+    return (1.0 - beta_1) / (1.0 + beta_1) * (2.0 - grown) / grown
+
+
+def _share_of_past(beta: float, steps: Tensor) -> Tensor:
+    """1 - beta^t, Adam's bias correction; in single precision accurate where it is small."""
+    return -torch.expm1(steps * math.log(beta))
 
 
 def signal_shares(moments: "Moments", together: bool) -> Tensor:
@@ -83,8 +89,8 @@ def shares_of(
     device = mean[0].device
     squared_means = torch.stack([norm.to(device) for norm in torch._foreach_norm(mean)]).square()
     squares = torch.stack([one.sum().to(device) for one in square])
-    squared_means = squared_means / (1.0 - beta_1**steps).square()
-    squares = torch.where(steps > 1, squares / (1.0 - beta_2**steps), 0.0)
+    squared_means = squared_means / _share_of_past(beta_1, steps).square()
+    squares = torch.where(steps > 1, squares / _share_of_past(beta_2, steps), 0.0)
     noise = noise_ratio(beta_1, steps)
     signal = torch.where(steps > 1, squared_means - noise * squares, 0.0)
     total = (1.0 - noise) * squares

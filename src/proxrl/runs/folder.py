@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proxrl.config import RunConfig, from_json, to_json
+from proxrl.config.validity import LARGEST
 from proxrl.errors import RunFailed, UserError
 from proxrl.files import plain, read_bytes, read_text, require_plain, write_text
 from proxrl.runs import checkpoint
@@ -51,7 +52,6 @@ FILES = (CONFIG, UNFINISHED_CONFIG, *LINES, LOCK, RUN_LOG, PROGRESS, FAILURE)
 UNWANTED_REPLAY = f"{REPLAY}.deleting"
 FOLDERS = (CHECKPOINTS, REPLAY, UNWANTED_REPLAY, ATTEMPTS, "tensorboard", "videos")
 DANGLING = (f"{CHECKPOINTS}/*.safetensors", f"{CHECKPOINTS}/*.damaged")  # passed over as damaged
-LARGEST = 2**62  # step
 COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # the files of a finished run
 
 
