@@ -269,6 +269,15 @@ def tiny(spec, actions, hidden):
         "with steps 200, not 300: extend it with `proxrl resume run --trust --steps 300`"
         in again.stderr
     )
+    fewer = settings.replace("--steps 200", "--steps 100")
+    again = forking.run(
+        "proxrl",
+        *("train", "dqn-pro", "--env", "my_lab:LabPole-v0", *fewer.split()),
+        cwd=tmp_path,
+    )
+    assert "with steps 200, not 100: extend it with `proxrl resume run --trust --steps 400`" in (
+        again.stderr
+    )
     longer = forking.run("proxrl", "resume", "run", "--steps", "3_00", "--trust", cwd=tmp_path)
     assert longer.returncode == 0, longer.stderr
     assert "step 300 (100%)" in longer.stderr

@@ -2,6 +2,7 @@
 run. A sample, and all with `faults`."""
 
 import io
+import itertools
 import random
 import re
 from pathlib import Path
@@ -50,7 +51,25 @@ def train_with(option: str, value: str) -> list[str]:
     return ["train", "dqn", "--env", "CartPole-v1", *words, option, value, "--folder", "run"]
 
 
+SMALL_PLAN = {"--env": "FrozenLake-v1", "--iterations": "2", "--seeds": "1", "--beta": "0.5"}
+OF_PLAN = (
+    *("--env", "--mdp", "--discount", "--n", "--beta", "--c", "--noise", "--noise-kind"),
+    *("--greedy-error", "--iterations", "--seeds", "--seed", "--garnets", "--mdps"),
+)
+OF_TUNE = ("--env", "--trials", "--search", "--steps", "--pruner", "--seeds")
+OF_DEMO = ("--game", "--steps", "--seed")
+
+
+def plan_with(option: str, value: str) -> list[str]:
+    """A small figure with one odd setting."""
+    words = [word for pair in SMALL_PLAN.items() if pair[0] != option for word in pair]
+    return ["plan", *words, option, value]
+
+
 LINES = [
+    *(plan_with(option, value) for option in OF_PLAN for value in ODD[:4]),
+    *(["tune", "dqn-pro", *pair] for pair in itertools.product(OF_TUNE, ODD[:6])),
+    *(["demo", *pair] for pair in itertools.product(OF_DEMO, ODD[:4])),
     *(
         train_with(option, value)
         for place, option in enumerate(OPTIONS)

@@ -49,6 +49,37 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_written(
     assert not folder.exists()
 
 
+READ_ONLY = (
+    "train dqn --env CartPole-v1 --folder {disk}/new",
+    "resume {disk}/run --steps 900",
+    "eval {disk}/run --episodes 1",
+    "play {disk}/run --max-steps 3",
+    "report {disk}",
+    "study demo --scale smoke --folder {disk}/study",
+    "tune dqn-pro --env CartPole-v1 --folder {disk}/tune",
+    "plan --env FrozenLake-v1 --out {disk}/plan",
+    "demo --folder {disk}/demo",
+)
+
+
+def test_a_read_only_disk_is_one_line(
+    small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(SCENARIOS["cartpole"].override({"steps": 500}), small_disk / "run")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for line in READ_ONLY:
+        with pytest.raises(SystemExit) as left:
+            cli.main(line.format(disk=small_disk).split())
+        assert left.value.code == 2, line
+        error = capsys.readouterr().err.strip().splitlines()[-1]
+        assert error.startswith("proxrl: cannot "), error
+        assert str(small_disk) in error
+    film = tmp_path / "film.gif"
+    cli.main(["play", f"{small_disk}/run", "--max-steps", "3", "--out", str(film)])
+    assert film.stat().st_size
+    cli.main(["runs", str(small_disk)])
+
+
 def test_a_disk_that_fills_up_after_the_preflight_ends_with_one_line(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

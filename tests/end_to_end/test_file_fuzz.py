@@ -137,6 +137,12 @@ def whole(stopped: Path, once: Once) -> Path:
     return once("fuzz-whole", make) / "run"
 
 
+@pytest.fixture(scope="module")
+def finished(once: Once) -> Path:
+    """A run as `train` leaves it at its end: one checkpoint, no replay."""
+    return once("fuzz-finished", lambda place: train(CONFIG, place / "run")) / "run"
+
+
 def contents(run: Path) -> dict[str, bytes | str]:
     """Every file (a link and a FIFO by their kind). Each process adds a file to attempts/, and
     `report` makes report/: those that were there before must stay."""
@@ -154,22 +160,19 @@ def contents(run: Path) -> dict[str, bytes | str]:
     return found
 
 
-def check(
-    command: str,
+def said_or_refused(
+    words: list[str],
     name: str,
     damage: str,
-    stopped: Path,
-    whole: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    intact: Path,
+    run: Path,
     capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    run = tmp_path / "run"
-    shutil.copytree(stopped, run)
+) -> str | None:
+    """Damage a copy and run the command: what it says, or None if it refuses in one line. Only a
+    resumed run is changed."""
+    shutil.copytree(intact, run)
     DAMAGES[damage](run / name, random.Random(f"{name} {damage}"))
     before = contents(run)
-    words = COMMANDS[command]
     try:
         cli.main([words[0], "run", *words[1:]])
         code = 0
@@ -183,11 +186,28 @@ def check(
         assert len(lines) == 1, said
         assert lines[0].startswith("proxrl: ")
         assert contents(run) == before, "nothing was written or lost"
-        return
-    if command != "resume":
+        return None
+    if words[0] != "resume" or "is finished at step" in said:
         after = contents(run)
         after["evaluations.jsonl"] = before.get("evaluations.jsonl", b"")
         assert after == before | {"evaluations.jsonl": after["evaluations.jsonl"]}
+    return said
+
+
+def check(
+    command: str,
+    name: str,
+    damage: str,
+    stopped: Path,
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "run"
+    said = said_or_refused(COMMANDS[command], name, damage, stopped, run, capsys)
+    if said is None or command != "resume":
         return
     if "was deleted" in said or "at the checkpoint, is" in said:  # said: not the same run
         return
@@ -227,3 +247,56 @@ def test_every_damage_of_every_file_for_every_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     check(command, name, damage, stopped, whole, tmp_path, monkeypatch, capsys)
+
+
+OF_THE_FINISHED = (
+    "config.json",
+    "metrics.jsonl",
+    "episodes.jsonl",
+    "speed.jsonl",
+    "attempts/1.json",
+    "checkpoints/000000000500.safetensors",
+)
+
+
+def check_finished(
+    command: str,
+    name: str,
+    damage: str,
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["resume"] if command == "resume" else COMMANDS[command]
+    said = said_or_refused(words, name, damage, finished, tmp_path / "run", capsys)
+    if command == "resume":
+        assert said is None or "is finished at step 500" in said
+
+
+@pytest.mark.parametrize("name", OF_THE_FINISHED)
+def test_a_finished_run_with_a_damaged_file_is_refused_or_intact(
+    name: str,
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    check_finished("resume", name, "flip", finished, tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", OF_THE_FINISHED)
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_damage_of_every_file_of_a_finished_run(
+    command: str,
+    name: str,
+    damage: str,
+    finished: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    check_finished(command, name, damage, finished, tmp_path, monkeypatch, capsys)

@@ -270,6 +270,24 @@ def test_a_forged_checkpoint_cannot_name_the_replay_of_another_run(
     assert contents(stopped.parent / "other") == before
 
 
+@pytest.mark.parametrize("value", ["missing", 5, [], {}, "text"])
+@pytest.mark.parametrize(
+    "part",
+    ["log", "previous_log", "learner", "episodes", "generators"],
+)
+def test_a_part_of_a_checkpoint_that_is_forged_is_one_line(
+    part: str, value: object, stopped: Path
+) -> None:
+    for step in (450, 600):
+        path = checkpoint_path(stopped / "checkpoints", step)
+        state = {**read(path), part: value}
+        if value == "missing":
+            del state[part]
+        write(path, state)
+    with pytest.raises(UserError, match="does not hold the state of "):
+        resume(stopped)
+
+
 @pytest.mark.parametrize("name", ["metrics.jsonl", "episodes.jsonl"])
 @pytest.mark.parametrize("run", ["stopped", "finished"])
 def test_an_edited_line_is_named(name: str, run: str, request: pytest.FixtureRequest) -> None:

@@ -134,7 +134,7 @@ def test_an_error_is_one_line(arguments, words: str, tmp_path) -> None:
 def test_a_folder_that_is_a_file(tmp_path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("")
-    with pytest.raises(UserError, match="is not a directory"):
+    with pytest.raises(UserError, match="is not a writable directory"):
         run(PlanOptions(out=taken / "below", **SMALL))
 
 

@@ -7,6 +7,7 @@ Chromium nothing is executed or requested, and the page keeps its structure.
 import json
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,12 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-def infected(root: Path, where: str, text: str) -> None:
+def infected(root: Path, where: str, text: str, steps: int = 3000) -> None:
     """Four runs, two agents and seeds, with the text in the given place."""
     for number, agent in enumerate(("dqn", "dqn-pro")):
         for seed in (0, 1):
             settings: dict[str, Any] = {"evaluation.period_steps": 1000}
-            config = preset(agent, "CartPole-v1", settings, steps=3000, seed=seed)
+            config = preset(agent, "CartPole-v1", settings, steps=steps, seed=seed)
             if where == "agent" and number:
                 config = config.override({"agent": text})
             if where == "env":
@@ -84,6 +85,39 @@ def test_text_stays_text(name: str, tmp_path: Path, chromium: Any) -> None:
     made = {path.relative_to(tmp_path).parts[:4] for path in tmp_path.rglob("*") if path.is_file()}
     assert made == {("a", "b", "c", "study")}
 
+    with opened(file, chromium) as page:
+        page.locator("[data-game]").first.scroll_into_view_if_needed()
+        page.wait_for_selector("[data-game][data-drawn]")
+        for element in page.locator("#chips button, th button").all():
+            element.hover()
+        structure = structure_of(page)
+        shown = page.evaluate("document.documentElement.textContent")
+    assert structure == {"scripts": 2, "styles": 1, "foreign": 0, "handlers": 0, "links": []}
+    expected = text.replace("/", "∕") if where == "folder" else text.split("`")[0]
+    assert expected in shown
+
+
+@pytest.mark.parametrize("name", INJECTIONS)
+def test_text_stays_text_in_an_overview(name: str, tmp_path: Path, chromium: Any) -> None:
+    """Runs of two lengths: a page for each, and one that links them."""
+    where, text = INJECTIONS[name]
+    root = tmp_path / "a" / "b" / "c" / "study"
+    for steps in (2000, 3000):
+        infected(root / str(steps), where, text, steps)
+    file, _ = make_report(root, resamples=20)
+    with opened(file, chromium) as page:
+        structure = structure_of(page)
+    linked = {(file.parent / href).resolve() for href in structure.pop("links")}
+    assert structure == {"scripts": 0, "styles": 1, "foreign": 0, "handlers": 0}
+    assert len(linked) >= 4, "the page and the scores of each section"
+    for path in linked:
+        assert path.is_file()
+        assert path.is_relative_to(file.parent)
+
+
+@contextmanager
+def opened(file: Path, chromium: Any) -> Iterator[Any]:
+    """The page in a browser of its own. Afterwards: nothing was executed, requested or reported."""
     context = chromium.new_context()
     page = context.new_page()
     requests: list[str] = []
@@ -93,15 +127,18 @@ def test_text_stays_text(name: str, tmp_path: Path, chromium: Any) -> None:
     page.on("console", lambda message: errors.append(message.text))
     page.on("dialog", lambda dialog: errors.append(dialog.message))
     page.goto(file.as_uri())
-    page.wait_for_selector("html[data-ready=yes]")
-    page.locator("[data-game]").first.scroll_into_view_if_needed()
-    page.wait_for_selector("[data-game][data-drawn]")
-    for element in page.locator("#chips button, th button").all():
-        element.hover()
+    if page.evaluate("document.scripts.length"):
+        page.wait_for_selector("html[data-ready=yes]")
+    yield page
     assert page.evaluate("window.hit") is None
     assert errors == []
     assert [url for url in requests if url != file.as_uri() and not url.startswith("data:")] == []
-    structure = page.evaluate(
+    context.close()
+
+
+def structure_of(page: Any) -> dict[str, Any]:
+    """What a page would have more of if a text were markup; links that are not the page's own."""
+    found: dict[str, Any] = page.evaluate(
         """() => ({
         scripts: document.scripts.length,
         styles: document.styleSheets.length,
@@ -112,11 +149,7 @@ def test_text_stays_text(name: str, tmp_path: Path, chromium: Any) -> None:
             .filter((href) => !/^(#[\\w~-]+|figures\\/[\\w~-]+\\.\\w{3}|scores\\.csv)$/.test(href)),
         })"""
     )
-    assert structure == {"scripts": 2, "styles": 1, "foreign": 0, "handlers": 0, "links": []}
-    shown = page.evaluate("document.documentElement.textContent")
-    expected = text.replace("/", "∕") if where == "folder" else text.split("`")[0]
-    assert expected in shown
-    context.close()
+    return found
 
 
 def test_the_policy_refuses_what_escaping_would_miss(tmp_path: Path, chromium: Any) -> None:

@@ -140,13 +140,24 @@ def test_names_that_are_not_utf_8_are_written_escaped(tmp_path: Path) -> None:
     assert read_run(target.path, tmp_path).note == rf"{tmp_path}/odd\udcff cannot be read"
 
 
+def test_a_run_that_lost_its_config_is_not_replaced_by_a_copy(tmp_path: Path) -> None:
+    config = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 50}, steps=100)
+    source = write_run(tmp_path / "source", config, lambda step: [1.0, 3.0])
+    target = write_run(tmp_path / "target", config, lambda step: [2.0])
+    (target / "config.json").unlink()
+    with pytest.raises(UserError, match="target exists: it is neither empty nor a run"):
+        copy_finished(source, target)
+    assert (target / "metrics.jsonl").read_text()
+
+
 def test_a_finished_run_is_copied_as_a_whole(tmp_path: Path) -> None:
     config = preset("dqn", "CartPole-v1", {"evaluation.period_steps": 50}, steps=100)
     source = write_run(tmp_path / "source", config, lambda step: [1.0, 3.0])
     write_checkpoint(source, config, 100)
     (source / "replay").mkdir()
     target = tmp_path / "target"
-    (target / "left-over").mkdir(parents=True)
+    target.mkdir()
+    (target / "log.txt").write_text("of an attempt that trained nothing\n")
     copy_finished(source, target)
     copy = RunFolder(target)
     assert copy.config() == config

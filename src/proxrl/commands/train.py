@@ -210,7 +210,10 @@ def _how_to_go_on(error: "RunExists", folder: Path, config: RunConfig) -> str:
         options = [f"--{path} {after}" for path, (_, after) in error.changed.items()]
         what = "continue"
         if error.finished:
-            what, options = "extend", options or [f"--steps {2 * config.steps}"]
+            what = "extend"
+            if config.steps <= error.done:  # nothing would be trained
+                options = [one for one in options if not one.startswith("--steps ")]
+                options.append(f"--steps {2 * error.done}")
         command = " ".join(["proxrl resume", f"{folder}{trust_option(config)}", *options])
         ways.append(f"{what} it with `{command}`")
     ways += ["start again with --if-exists overwrite", "choose another --folder"]

@@ -6,6 +6,7 @@ Parsing and printing only. SciPy, Gymnasium and Matplotlib are imported only whe
 """
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -82,6 +83,7 @@ def run(options: PlanOptions) -> list[Path]:
     console = Console(markup=False)
     if not console.is_terminal:
         console = Console(width=120, markup=False)  # a pipe has no width
+    _require_counts(options)
     if options.theory:
         _theory(options, console)
         return []
@@ -92,6 +94,7 @@ def run(options: PlanOptions) -> list[Path]:
 
 def check(options: PlanOptions) -> None:
     """Raise `UserError` for invalid options, by running one iteration of one seed."""
+    _require_counts(options)
     _check_folder(options.out)
     few = replace(
         options,
@@ -101,6 +104,15 @@ def check(options: PlanOptions) -> None:
     )
     compute = _compare if options.adaptive else _compute_figure
     compute(few, lambda done, total: None)
+
+
+def _require_counts(options: PlanOptions) -> None:
+    """Raise `UserError` for a number that is too small, also of what will not be computed."""
+    for name, least in (("seeds", 1), ("mdps", 1), ("seed", 0), ("garnets", 0)):
+        value = getattr(options, name)
+        if value < least:
+            how = f"at least {least}" if least else "non-negative"
+            raise UserError(f"{name} must be {how}, got {value}")
 
 
 def _figure(options: PlanOptions, console: Console) -> list[Path]:
@@ -156,12 +168,6 @@ def _problems(options: PlanOptions) -> "tuple[Problem, ...]":
             raise UserError(f"--{name} is not allowed with --adaptive, which sets beta itself")
     if options.greedy_error:
         raise UserError("--greedy-error is not allowed with --adaptive")
-    if options.seeds < 1:
-        raise UserError(f"seeds must be at least 1, got {options.seeds}")
-    if options.seed < 0:
-        raise UserError(f"seed must be non-negative, got {options.seed}")
-    if options.garnets < 0:
-        raise UserError(f"garnets must be non-negative, got {options.garnets}")
     if options.env is not None or options.mdp is not None:
         mdp = _mdp(options)
         return (Problem(mdp.name, (mdp,), range(options.seed, options.seed + options.seeds)),)
@@ -209,10 +215,6 @@ def _compute_figure(options: PlanOptions, advance: Callable[[int, int], None]) -
 def _theory(options: PlanOptions, console: Console) -> None:
     from proxrl.paper.planning import check_theory
 
-    if options.mdps < 1:
-        raise UserError(f"mdps must be at least 1, got {options.mdps}")
-    if options.seed < 0:
-        raise UserError(f"seed must be non-negative, got {options.seed}")
     with _progress("random MDPs") as advance:
         findings = check_theory(
             options.mdps, options.seed, lambda done: advance(done, options.mdps)
@@ -249,8 +251,8 @@ def _mdp(options: PlanOptions) -> "MDP":
 def _check_folder(folder: Path) -> None:
     """Fail before the computation, not after it."""
     existing = next(one for one in (folder, *folder.parents) if one.exists())
-    if not existing.is_dir():
-        raise UserError(f"cannot write to {folder}: {existing} is not a directory")
+    if not (existing.is_dir() and os.access(existing, os.W_OK)):
+        raise UserError(f"cannot write to {folder}: {existing} is not a writable directory")
 
 
 def _best_table(result: "Figure1") -> Table:

@@ -31,6 +31,10 @@ UNNAMED = "learner."  # the prefix that array names omit
 MAY_CHANGE = ("steps", "evaluation.", "logging.")  # settings that may change when resuming
 
 
+# What reading a state raises whose parts are missing or of other types than this version saves.
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+
+
 class CorruptCheckpoint(ValueError):
     """The checkpoint is damaged."""
 

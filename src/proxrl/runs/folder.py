@@ -311,6 +311,13 @@ class RunFolder:
             except checkpoint.CorruptCheckpoint as error:
                 damaged[path] = error
                 continue
+            except UserError:
+                raise
+            except checkpoint.MALFORMED:
+                damaged[path] = checkpoint.CorruptCheckpoint(
+                    f"{path.name} does not hold the state of a run"
+                )
+                continue
             for bad, why in damaged.items():
                 say(f"checkpoint {why}: using the previous one")
                 if repair:
@@ -409,7 +416,9 @@ class RunFolder:
 
 
 def copy_finished(source: Path, target: Path) -> None:
-    """Copy a finished run atomically: under a temporary name first."""
+    """Copy a finished run atomically: under a temporary name first. Raises a `UserError` if the
+    target has files of a run: it may have lost its config.json."""
+    RunFolder(target).require_new()
     unfinished = target.with_name(f"{target.name}.copying")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)

@@ -33,7 +33,7 @@ def adopt(jobs: Iterable[Job], folder: Path) -> int:
     """Copy them and return their number. What cannot be copied is run, which reports the error."""
     copied = 0
     for job, source in adoptable(jobs, folder).items():
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, UserError):
             copy_finished(source, job.folder)
             copied += 1
     return copied

@@ -15,8 +15,10 @@ from proxrl.agents.noisy import noisy_layers, silence
 from proxrl.agents.policy import epsilon_greedy, linear_epsilon
 from proxrl.config import RunConfig, to_json
 from proxrl.envs import Episodes, FrameStack, NotRestorable
+from proxrl.errors import UserError
 from proxrl.replay import Gather, ReplayLog, UniformReplay, sampler_of
 from proxrl.replay.log import NEW
+from proxrl.runs.checkpoint import MALFORMED
 from proxrl.runs.folder import RunFolder
 from proxrl.training.agent import Agent
 from proxrl.training.checkpoint import Checkpointer
@@ -322,13 +324,16 @@ class Trainer:
 
     def load(self, state: State, with_replay: bool = True) -> None:
         """Continue from `state`; without its files, the replay is refilled."""
-        self.step = self.saved_step = state["step"]
-        self.evaluated_step = state["evaluated_step"]
-        self.episode_return = state["episode_return"]
-        for name, part in self.parts.items():
-            if with_replay or name not in OF_THE_REPLAY:
-                part.load(state[name])
-        changed = changed_since(state["machine"], self.machine)
+        try:
+            self._load_parts(state, with_replay)
+            changed = changed_since(state["machine"], self.machine)
+        except UserError:
+            raise
+        except MALFORMED as error:
+            raise UserError(
+                f"the checkpoint of {self.folder.path} at step {state['step']:,} does not hold the "
+                f"state of this run ({type(error).__name__}: {error!s:.80})"
+            ) from error
         if changed:
             self.say(f"{changed} changed since the checkpoint; results may not be bit-identical")
         if not with_replay:
@@ -338,16 +343,25 @@ class Trainer:
             )
             self._begin(self.episodes.begin())
             return
-        self._log_states = [state["previous_log"], state["log"]]
-        if "checksums" in state:
-            self.log.remember(state["log"], state["checksums"])
-        self.log.protect(state["previous_log"])
         try:
             self._relive()
         except NotRestorable as error:
             self.say(f"{error}; continuing with a new episode, not bit-identical")
             self.log.cut()
             self._begin(self.episodes.begin())
+
+    def _load_parts(self, state: State, with_replay: bool) -> None:
+        self.step = self.saved_step = state["step"]
+        self.evaluated_step = state["evaluated_step"]
+        self.episode_return = state["episode_return"]
+        for name, part in self.parts.items():
+            if with_replay or name not in OF_THE_REPLAY:
+                part.load(state[name])
+        if with_replay:
+            self._log_states = [state["previous_log"], state["log"]]
+            if "checksums" in state:
+                self.log.remember(state["log"], state["checksums"])
+            self.log.protect(state["previous_log"])
 
     def save(self) -> None:
         """Copy the state; it is written in the background."""

@@ -58,7 +58,7 @@ class RunExists(UserError):
         before = place.config()
         self.changed = differences(before, config)
         self.can_resume = all(map(is_free, self.changed))
-        done = place.newest_step() or 0
+        self.done = done = place.newest_step() or 0
         self.finished = done >= before.steps
         step = f"at step {done:,} of {before.steps:,}"
         others = [f"{path} {a}, not {b}" for path, (a, b) in self.changed.items()]
