@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from proxrl.errors import UserError
+from proxrl.runs.attempts import ATTEMPTS
 from proxrl.runs.checkpoint import read, write
-from proxrl.runs.folder import Progress, RunFolder, Superseded, copy_finished
+from proxrl.runs.copy import copy_finished
+from proxrl.runs.folder import Progress, RunFolder, Superseded
 from proxrl.runs.record import read_run
 from tests.report.synthetic import preset, write_checkpoint, write_run
 
@@ -29,7 +31,7 @@ def test_whoever_takes_over_waits_for_the_lock(tmp_path: Path) -> None:
     second.take_over(patience_seconds=60.0)
     with second.locked():
         second.require_newest()
-    about = json.loads((second.attempts / f"{second.attempt}.json").read_text())
+    about = json.loads((tmp_path / ATTEMPTS / f"{second.attempt}.json").read_text())
     assert about["pid"] == os.getpid()
     assert about["host"]
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from proxrl import presets
 from proxrl.config import to_json
 from proxrl.runs import listing
+from proxrl.runs.attempts import newest_attempt, node_of, process_of
 from proxrl.runs.folder import RunFolder
 from proxrl.runs.listing import _table, list_runs
 
@@ -70,7 +71,7 @@ def test_a_damaged_file_that_is_only_shown_changes_no_status(
     list_runs(tmp_path)
     assert "stopped" in capsys.readouterr().out
     place = RunFolder(tmp_path / "run")
-    assert (place.progress(), place.node(), place._who()) == (None, "", "")
+    assert (place.progress(), node_of(place.path), process_of(place.path)) == (None, "", "")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_copies_made_by_other_programs_are_ignored(
     (tmp_path / "a" / file).touch()
     list_runs(tmp_path)
     assert "corrupt" not in capsys.readouterr().out
-    assert RunFolder(tmp_path / "a").newest_attempt() == 0
+    assert newest_attempt(tmp_path / "a") == 0
     assert RunFolder(tmp_path / "a").newest_step() is None
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from proxrl.runs.attempts import ATTEMPTS, newest_attempt
 from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split
 from proxrl.runs.folder import RunFolder
 from tests import forking
@@ -92,8 +93,7 @@ def step_of(folder: Path) -> int:
 
 def pid_of(folder: Path) -> int:
     """The pid of the process that last started to train there."""
-    place = RunFolder(folder)
-    about = json.loads((place.attempts / f"{place.newest_attempt()}.json").read_text())
+    about = json.loads((folder / ATTEMPTS / f"{newest_attempt(folder)}.json").read_text())
     return int(about["pid"])
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import proxrl
 from proxrl.errors import RunFailed, UserError
+from proxrl.runs.attempts import newest_attempt
 from proxrl.runs.folder import RunFolder
 from proxrl.studies.definition import parse
 from proxrl.studies.expand import expand
@@ -105,18 +106,18 @@ def test_a_killed_worker_and_a_removed_node_cost_time_and_not_a_bit(
     first, second = (folders[name] for name in RUNS[:2])
     wait_until(lambda: step_of(first) >= 200 and step_of(second) >= 200, study)
     ray_worker_of(first).send_signal(signal.SIGKILL)
-    attempts = RunFolder(first).newest_attempt()
-    wait_until(lambda: RunFolder(first).newest_attempt() > attempts, study)
+    attempts = newest_attempt(first)
+    wait_until(lambda: newest_attempt(first) > attempts, study)
 
     [other] = [node for node in cluster.list_all_nodes() if node is not cluster.head_node]
     later = [folders[name] for name in RUNS[2:]]
     wait_until(lambda: any(is_at_work(one, cluster, other) for one in later), study)
     victim = next(one for one in later if is_at_work(one, cluster, other))
-    attempts = RunFolder(victim).newest_attempt()
+    attempts = newest_attempt(victim)
     cluster.remove_node(other, allow_graceful=False)
     said, _ = study.communicate()
     assert study.returncode == 0, said
-    assert RunFolder(victim).newest_attempt() > attempts, "the removed node's run was handed on"
+    assert newest_attempt(victim) > attempts, "the removed node's run was handed on"
     assert "crashed (" in said, "the killed worker"
     assert "lost its node (" in said, "the removed node"
     assert "4/4" in said

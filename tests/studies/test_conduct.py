@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from proxrl.runs.attempts import enter_attempt, newest_attempt
 from proxrl.runs.folder import RunFolder, Superseded
 from proxrl.studies import worker
 from proxrl.studies.board import Board, Entry
@@ -38,7 +39,7 @@ def test_a_run_that_someone_else_trains_is_reported_and_not_disturbed(
         monkeypatch.setattr(worker, "WAIT_SECONDS", 0.1)
         code = worker.run_job(job.config, job.folder, "wait")
         assert code == MISTAKE
-        assert place.newest_attempt() == place.attempt == 1, "nobody else has entered"
+        assert newest_attempt(job.folder) == place.attempt == 1, "nobody else has entered"
 
 
 def test_a_late_attempt_finds_the_newer_number_and_writes_nothing_more(tmp_path: Path) -> None:
@@ -53,7 +54,7 @@ def test_a_late_attempt_finds_the_newer_number_and_writes_nothing_more(tmp_path:
         def on_step(self, run: Trainer) -> None:
             if run.step == 450:
                 run.checkpointer.wait()  # of step 400
-                place._enter_attempt()
+                enter_attempt(job.folder)
 
     with pytest.raises(Superseded, match="has taken over"):
         train(job.config, job.folder, Watch())

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
+from proxrl.runs.attempts import newest_attempt
 from proxrl.runs.folder import RunFolder
 from tests.studies.small import (
     LONG_STEPS,
@@ -62,13 +63,13 @@ def test_a_stopped_node_is_lost_and_its_processes_do_not_write_when_they_continu
     [other] = [node for node in impatient.list_all_nodes() if node is not impatient.head_node]
     wait_until(lambda: any(is_at_work(one, impatient, other) for one in folders.values()), study)
     victim = next(one for one in folders.values() if is_at_work(one, impatient, other))
-    attempts = RunFolder(victim).newest_attempt()
+    attempts = newest_attempt(victim)
     stopped = processes_of(other)
     for process in stopped:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGSTOP)
     assert step_of(victim) < LONG_STEPS, "it was stopped before its end"
-    wait_until(lambda: RunFolder(victim).newest_attempt() > attempts, study)
+    wait_until(lambda: newest_attempt(victim) > attempts, study)
     for process in stopped:
         with suppress(psutil.NoSuchProcess):
             process.send_signal(signal.SIGCONT)

@@ -14,16 +14,13 @@
 | log.txt, progress.json      | in a study: output and progress of the run                         |
 
 Only one process trains in a folder. The lock (flock) keeps others out and is released by the system
-when its holder dies. Attempt numbers are for an unreachable process on another machine that still
-holds the lock: a newer attempt registers its number and waits; the older process sees it before its
-next evaluation or checkpoint, and stops.
+when its holder dies. An attempt (runs/attempts.py) is for one that cannot be reached.
 """
 
 import contextlib
 import json
 import os
 import shutil
-import socket
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -34,15 +31,15 @@ from proxrl.config.validity import LARGEST
 from proxrl.errors import RunFailed, UserError
 from proxrl.files import plain, read_bytes, read_text, require_plain, write_text
 from proxrl.runs import checkpoint
+from proxrl.runs.attempts import ATTEMPTS, enter_attempt, newest_attempt, process_of
 from proxrl.runs.lines import changed_since, last_step, read_lines
 from proxrl.runs.lock import LOCK, FolderLock, is_locked
 from proxrl.types import State
 
 CONFIG, METRICS, EPISODES, SPEED = "config.json", "metrics.jsonl", "episodes.jsonl", "speed.jsonl"
 EVALUATIONS = "evaluations.jsonl"
-CHECKPOINTS, REPLAY, ATTEMPTS = "checkpoints", "replay", "attempts"
+CHECKPOINTS, REPLAY = "checkpoints", "replay"
 RUN_LOG, PROGRESS, FAILURE = "log.txt", "progress.json", "failure.txt"
-NODE = "PROXRL_NODE"  # environment variable: the cluster node of this process
 UNFINISHED_CONFIG = f"{CONFIG}.writing"
 TENSORBOARD, WANDB = "tensorboard", "wandb"
 NOT_YET_A_RUN = {LOCK, RUN_LOG, PROGRESS, ATTEMPTS, UNFINISHED_CONFIG}
@@ -52,7 +49,6 @@ FILES = (CONFIG, UNFINISHED_CONFIG, *LINES, LOCK, RUN_LOG, PROGRESS, FAILURE)
 UNWANTED_REPLAY = f"{REPLAY}.deleting"
 FOLDERS = (CHECKPOINTS, REPLAY, UNWANTED_REPLAY, ATTEMPTS, "tensorboard", "videos")
 DANGLING = (f"{CHECKPOINTS}/*.safetensors", f"{CHECKPOINTS}/*.damaged")  # passed over as damaged
-COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)  # the files of a finished run
 
 
 class Superseded(RunFailed):
@@ -78,7 +74,6 @@ class RunFolder:
         self.videos = self.path / "videos"
         self.failure = self.path / FAILURE
         self.run_log = self.path / RUN_LOG
-        self.attempts = self.path / ATTEMPTS
         self.attempt = 0  # number of this process; 0: it only reads
         self._lock: FolderLock | None = None  # held by this process
 
@@ -237,54 +232,22 @@ class RunFolder:
         """Raise `Superseded` if a newer attempt than this process has started, or may have."""
         if self._lock is not None and self._lock.is_lost:
             raise Superseded(f"{self.path / LOCK} was deleted: attempt {self.attempt} stops")
-        newest = self.newest_attempt()
+        newest = newest_attempt(self.path)
         if self.attempt and newest > self.attempt:
             raise Superseded(
-                f"attempt {newest}{self._who()} has taken over {self.path}: "
+                f"attempt {newest}{process_of(self.path)} has taken over {self.path}: "
                 f"attempt {self.attempt} stops"
             )
 
-    def newest_attempt(self) -> int:
-        """Number of the newest attempt, from 1; 0 if there was none."""
-        names = [path.stem for path in self.attempts.glob("[0-9]*.json")]
-        return max((int(name) for name in names if name.isdecimal()), default=0)
-
     def _enter_attempt(self) -> None:
-        """Take the next number, unique by exclusive file creation."""
-        about: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid()}
-        about |= {"unix_time": time.time(), "node": os.environ.get(NODE, "")}
-        self.attempt = self.newest_attempt()
         try:
-            self.attempts.mkdir(exist_ok=True)
-            while True:
-                self.attempt += 1
-                with contextlib.suppress(FileExistsError):
-                    with open(self.attempts / f"{self.attempt}.json", "x") as file:
-                        file.write(json.dumps(about) + "\n")
-                    return
+            self.attempt = enter_attempt(self.path)
         except OSError as error:
             raise UserError(f"cannot write to {self.path}: {error.strerror}") from None
 
-    def node(self) -> str:
-        """The cluster node of the newest attempt; empty if there is none."""
-        try:
-            about = json.loads(read_text(self.attempts / f"{self.newest_attempt()}.json"))
-            return str(about["node"])
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return ""
-
     def _in_use(self) -> UserError:
-        return UserError(
-            f"{self.path} is in use by another process{self._who()}: wait for it, or stop it"
-        )
-
-    def _who(self) -> str:
-        """The newest attempt as (pid 123 on host-a); empty if it cannot be read."""
-        try:
-            about = json.loads(read_text(self.attempts / f"{self.newest_attempt()}.json"))
-            return f" (pid {about['pid']} on {about['host']})"
-        except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return ""
+        who = process_of(self.path)
+        return UserError(f"{self.path} is in use by another process{who}: wait for it, or stop it")
 
     def is_locked(self) -> bool:
         """Whether a process is training here now."""
@@ -413,22 +376,3 @@ class RunFolder:
         with contextlib.suppress(FileNotFoundError):
             self.replay.rename(unwanted)
         shutil.rmtree(unwanted, ignore_errors=True)
-
-
-def copy_finished(source: Path, target: Path) -> None:
-    """Copy a finished run atomically: under a temporary name first. Raises a `UserError` if the
-    target has files of a run: it may have lost its config.json."""
-    RunFolder(target).require_new()
-    unfinished = target.with_name(f"{target.name}.copying")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    for name in COPIED:
-        if (source / name).is_dir():
-            shutil.copytree(source / name, unfinished / name)
-        elif (source / name).exists():
-            shutil.copy2(source / name, unfinished / name)
-    with open(RunFolder(unfinished).run_log, "a", errors="backslashreplace") as log:
-        log.write(f"copied from {source}\n")
-    if target.exists():  # at most a lock and a log: nothing was trained there
-        shutil.rmtree(target)
-    os.replace(unfinished, target)

@@ -11,7 +11,8 @@ from pathlib import Path
 from proxrl import __version__
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
-from proxrl.runs.folder import CONFIG, RunFolder, copy_finished
+from proxrl.runs.copy import copy_finished
+from proxrl.runs.folder import CONFIG, RunFolder
 from proxrl.runs.study_file import STUDY, load_about
 from proxrl.studies.expand import Job
 

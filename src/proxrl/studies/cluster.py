@@ -23,7 +23,7 @@ from typing import Any
 from proxrl import __version__
 from proxrl.config import from_json, to_json
 from proxrl.errors import RunFailed, UserError
-from proxrl.runs.folder import NODE, RunFolder
+from proxrl.runs.attempts import NODE, newest_attempt, node_of
 from proxrl.studies.expand import Job
 from proxrl.studies.folder import LOCK
 from proxrl.studies.process import Outcome, outcome_of, reason_of, start
@@ -168,7 +168,7 @@ class Cluster:
             __version__,
         )
         self._tasks[task] = job
-        self._attempts[job] = RunFolder(job.folder).newest_attempt()
+        self._attempts[job] = newest_attempt(job.folder)
         if place:
             self._places[task] = place
 
@@ -196,9 +196,9 @@ class Cluster:
         alive = {node["NodeID"] for node in self._nodes()} | self._unfit
         lost: list[tuple[Job, Outcome, str]] = []
         for task in tasks:
-            place = RunFolder(self._tasks[task].folder)
-            node = place.node()
-            is_new = place.newest_attempt() > self._attempts[self._tasks[task]]
+            job = self._tasks[task]
+            node = node_of(job.folder)
+            is_new = newest_attempt(job.folder) > self._attempts[job]
             if is_new and node and node not in alive:
                 lost.append((self._tasks.pop(task), "lost", f"node {node[:8]} does not answer"))
         return lost
