@@ -99,7 +99,7 @@ MISTAKES = [
     ([*CARTPOLE, "--learner.discount", "1.1"], "[0, 1]"),
     ([*CARTPOLE, "--replay.capacity", "1000000000000"], "not enough memory"),
     ([*CARTPOLE, "--device", "cuda"], "device cuda is not available"),
-    ([*CARTPOLE, "--network.kind", "resnet"], "unknown network resnet"),
+    ([*CARTPOLE, "--network.kind", "resnet"], "unknown network.kind resnet"),
     ([*CARTPOLE, "--network.kind", ":f"], "cannot import network :f"),
     ([*CARTPOLE, "--logging.wandb", "project"], "pip install 'proxrl[wandb]'"),
     ([*CARTPOLE, "--protocol.frame-skip", "4"], "frame_skip is only supported by Atari"),

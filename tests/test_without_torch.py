@@ -59,6 +59,11 @@ def test_runs_and_report(tmp_path: Path) -> None:
         ([*CARTPOLE, "--proximl.c", "1"], "did you mean --proximal.c?"),
         ([*CARTPOLE, "--learner.learning-rate", "-1"], "must be positive"),
         ([*CARTPOLE, "--folder", "/dev/null/x"], "cannot write to /dev/null/x"),
+        (
+            [*CARTPOLE, "--network.kind", "nothing"],
+            "unknown network.kind nothing: choose",
+        ),
+        ([*CARTPOLE, "--proximal.rule", "nothing"], "unknown proximal.rule nothing: choose from"),
         (["resume", "nowhere"], "not a run folder"),
         (["eval", "nowhere"], "not a run folder"),
         (["play", "nowhere"], "not a run folder"),

@@ -10,14 +10,39 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
 from proxrl.config import RunConfig, flatten
 from proxrl.errors import UserError, what_raised
 
+BUILT_IN = {  # names that need no import
+    "network.kind": ("auto", "nature", "nature-same", "minatar", "mlp"),
+    "proximal.rule": (
+        *("parameters", "gradient", "values", "adaptive", "adaptive-layers"),
+        *("scheduled", "accelerated", "metric"),
+    ),
+}
 NAMES_CODE = ("env", "network.kind", "proximal.rule")  # settings that may name a module
+
+
+def unknown(setting: str, name: str, known: Iterable[str] = ()) -> UserError:
+    """The error for a name that is neither built in nor registered."""
+    names = ", ".join(known or BUILT_IN[setting])
+    return UserError(f"unknown {setting} {name}: choose from {names}, or pass module:name")
+
+
+def require_known(config: RunConfig) -> None:
+    """Raise a `UserError` for an unknown network or rule. Only before torch is imported, when none
+    can have been registered; afterwards, whoever builds them does."""
+    if "torch" in sys.modules:
+        return
+    settings = flatten(config)
+    for setting, names in BUILT_IN.items():
+        name = settings[setting]
+        if name not in names and ":" not in name:
+            raise unknown(setting, name)
 
 
 def imported(path: str, what: str) -> Any:

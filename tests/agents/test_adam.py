@@ -103,3 +103,24 @@ def test_flushing_zeroes_decayed_moments_and_changes_no_weight() -> None:
     flushed[0].mean[0].fill_(torch.nan)
     flushed[0].flush()
     assert flushed[0].mean[0].isnan().all()
+
+
+def test_flushing_zeroes_squares_only_where_they_are_as_good_as_subnormal() -> None:
+    """A square of 1e-14 is that of a gradient of 1e-7, which matters beside an epsilon of 1e-8."""
+    adam, _, layout = made()
+    for values, expected in ((1e-38, 0.0), (1e-36, 1e-36), (1e-14, 1e-14)):
+        for square, zeros in zip(adam.square, layout.zeros(), strict=True):
+            square.fill_(values)
+            adam.flush()
+            assert torch.equal(square, zeros + expected), values
+
+
+def test_flushing_changes_no_weight_whose_gradients_are_small() -> None:
+    kept, flushed = ((Adam(layout, 1e-8), weights) for _, weights, layout in (made(), made()))
+    for number, gradient in enumerate(gradients(2 * FLUSH_PERIOD)):
+        for adam, weights in (kept, flushed):
+            step(adam, weights, [1e-7 * values for values in gradient], 1e-4)
+        if number % FLUSH_PERIOD == 0:
+            flushed[0].flush()
+    for mine, other in zip(kept[1], flushed[1], strict=True):
+        assert torch.equal(mine, other)

@@ -177,16 +177,47 @@ def hook(body: torch.nn.Module) -> None:
     body.layers[0].register_forward_hook(lambda module, inputs, outputs: 2.0 * outputs)
 
 
-@pytest.mark.parametrize(
-    "change", [tie, freeze, parametrize, without_bias, replace_last, hook], ids=lambda f: f.__name__
-)
+def hook_before(body: torch.nn.Module) -> None:
+    body.layers[0].register_forward_pre_hook(lambda module, inputs: (2.0 * inputs[0],))
+
+
+def hook_backward(body: torch.nn.Module) -> None:
+    body.layers[0].register_full_backward_hook(lambda module, to, of: None)
+
+
+def hook_before_backward(body: torch.nn.Module) -> None:
+    body.layers[0].register_full_backward_pre_hook(lambda module, of: (2.0 * of[0],))
+
+
+def hook_weight(body: torch.nn.Module) -> None:
+    body.layers[0].weight.register_hook(lambda gradient: 2.0 * gradient)
+
+
+def hook_gradient(body: torch.nn.Module) -> None:
+    body.layers[0].weight.register_post_accumulate_grad_hook(lambda weight: None)
+
+
+def own_forward(body: torch.nn.Module) -> None:
+    dense = type(body).forward
+    body.forward = lambda states: 2.0 * dense(body, states)
+
+
+CHANGES = [
+    *(tie, freeze, parametrize, without_bias, replace_last, own_forward),
+    *(hook, hook_before, hook_backward, hook_before_backward, hook_weight, hook_gradient),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda f: f.__name__)
 def test_a_built_in_body_that_was_changed_is_recorded_by_autograd(change: Any) -> None:
     spec = ObservationSpec((4,), "float32", 1)
     body = mlp(spec, 2, (8, 8, 8))
-    change(body)
+    plain = copy.deepcopy(body)
+    for one in (body, plain):  # a copy would have no hooks of tensors
+        torch.manual_seed(0)
+        change(one)
     network = QNetwork(body, 2, HEADS["expected"], dueling=False)
     assert isinstance(network._function, Recorded)
-    plain = copy.deepcopy(body)
     states = states_of(spec, 5, 0)
     Layout(network).move_(network, with_gradient=True)
     with torch.inference_mode():
@@ -208,6 +239,8 @@ def test_a_built_in_body_that_was_changed_is_recorded_by_autograd(change: Any) -
         (True, [{"kernel_size": 3, "dilation": 2}]),
         (True, [{"kernel_size": 3}, {"kernel_size": 3}]),
         (False, [{"kernel_size": 3, "padding": 1, "padding_mode": "circular"}]),
+        (False, [{"kernel_size": 3, "padding": "same"}]),
+        (False, [{"kernel_size": 3, "padding": "valid"}]),
         (False, [{"kernel_size": 3, "stride": 2, "padding": 1}]),
     ],
 )
@@ -219,8 +252,8 @@ def test_convolutions_of_any_geometry_have_autograds_gradients(
     modules = [torch.nn.Conv2d(4, 4, **geometry) for geometry in convolutions]
     body = ConvNet(spec, modules, (8,), 2, small=small)
     network = QNetwork(body, 2, HEADS["expected"], dueling=False)
-    circular = "padding_mode" in convolutions[0]
-    assert isinstance(network._function, Chain) == (not small and not circular)
+    unusual = "padding_mode" in convolutions[0] or convolutions[0].get("padding") != 1
+    assert isinstance(network._function, Chain) == (not small and not unusual)
     plain, states = copy.deepcopy(body), states_of(spec, 5, 0)
     Layout(network).move_(network, with_gradient=True)
     with torch.inference_mode():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from proxrl import presets
 from proxrl.agents.adam import FLUSH_PERIOD
@@ -664,3 +665,37 @@ def test_frozen_and_unused_weights_stay_where_they_are() -> None:
         each.update(batch)
     moved = {name for name, p in network.named_parameters() if not torch.equal(p, before[name])}
     assert moved == {"body.layers.0.bias", "body.last.weight", "body.last.bias"}
+
+
+class NoWaiting(TorchDispatchMode):
+    """Fails where a value is read from a tensor, for which a GPU would have to be waited for."""
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, arguments: Any = (), words: Any = None
+    ) -> Any:
+        assert function is not torch.ops.aten._local_scalar_dense.default, "a value was read"
+        return function(*arguments, **(words or {}))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"proximal__c": 0.1},
+        {"proximal__rule": "gradient", "proximal__c": 0.1},
+        {"proximal__rule": "values", "proximal__c": 1.0},
+        {"proximal__rule": "metric", "proximal__c": 0.1},
+        {"head__kind": "categorical", "learner__double": True},
+        {"network__noisy": True, "network__dueling": True},
+    ],
+    ids=str,
+)
+def test_an_update_reads_no_value_from_a_tensor(settings: dict[str, Any]) -> None:
+    made = learner(config(**settings))
+    first, *others = batches(8)
+    made.update(first)
+    with NoWaiting():
+        for batch in others:
+            made.update(batch)
+    with pytest.raises(AssertionError, match="a value was read"), NoWaiting():
+        made.update(first).loss.item()

@@ -17,6 +17,8 @@ from proxrl.agents.padding import SameConvolution, same_padding
 from proxrl.agents.weights import Layout
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
+from proxrl.plugins import BUILT_IN
+from proxrl.proximal.rules import registry
 from proxrl.types import Array, ObservationSpec
 
 ATARI = ObservationSpec((84, 84), "uint8", 4, high=255.0)
@@ -309,7 +311,7 @@ def test_noisy_layers_fit_any_network() -> None:
 
 
 def bare(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Bilinear(4, 4, outputs)) if hidden else nn.Flatten()
+    return nn.Sequential(nn.Flatten(), nn.LayerNorm(4))
 
 
 def lazy(spec: ObservationSpec, outputs: int, hidden: tuple[int, ...]) -> nn.Module:
@@ -415,6 +417,10 @@ class Dishonest(nn.Linear):
             states.relu_()
         elif self.how == "clamp":
             states.clamp_(-1.0, 1.0)
+        elif self.how == "mixes rows":
+            states = states - states.mean(0)
+        elif self.how == "frozen":
+            return super().forward(states).detach()
         return super().forward(states)
 
 
@@ -431,12 +437,32 @@ class Dishonest(nn.Linear):
         ("in-place", r"changes its input in forward\(\)"),
         ("relu", r"changes its input in forward\(\)"),
         ("clamp", r"changes its input in forward\(\)"),
+        ("mixes rows", "rows of a batch must not affect each other"),
+        ("frozen", "has no parameter to train that its output depends on"),
     ],
 )
 def test_a_network_that_is_no_function_is_refused(how: str, message: str) -> None:
     register_network("dishonest", lambda spec, outputs, hidden: Dishonest(4, outputs, how))
     with pytest.raises(UserError, match=message):
         build_network(VECTOR, 2, NetworkConfig("dishonest"), seed=0)
+
+
+@pytest.mark.parametrize(("kind", "spec"), [("minatar", MINATAR), ("mlp", VECTOR)])
+def test_building_a_network_does_not_affect_the_callers_random_numbers(
+    kind: str, spec: ObservationSpec
+) -> None:
+    before = torch.random.get_rng_state()
+    build_network(spec, 2, NetworkConfig(kind), seed=0)
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+def test_the_names_that_are_known_without_torch_are_those_of_the_registries() -> None:
+    assert BUILT_IN["network.kind"][1:] == ("nature", "nature-same", "minatar", "mlp")
+    for kind in BUILT_IN["network.kind"]:
+        build_network(MINATAR if kind == "minatar" else ATARI, 2, NetworkConfig(kind), seed=0)
+    assert set(BUILT_IN["proximal.rule"]) <= set(registry._rules)
+    built_in = [name for name, rule in registry._rules.items() if "proxrl" in rule.__module__]
+    assert tuple(built_in) == BUILT_IN["proximal.rule"]
 
 
 def test_a_network_that_looks_up_its_states_is_accepted() -> None:

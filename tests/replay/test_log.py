@@ -124,6 +124,43 @@ def test_a_batch_survives_the_next_one(stack: int, tmp_path: Path) -> None:
     assert third.states.data_ptr() == first.states.data_ptr(), "and only two"
 
 
+class Event:
+    """As on CUDA: what happened to the copy of a buffer."""
+
+    def __init__(self, name: int, happened: list[str]) -> None:
+        self._name, self._happened = name, happened
+
+    def synchronize(self) -> None:
+        self._happened.append(f"wait {self._name}")
+
+    def record(self) -> None:
+        self._happened.append(f"copy {self._name}")
+
+
+def test_a_buffer_is_refilled_only_after_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The order of events on a device with asynchronous copies, `meta` in place of CUDA."""
+    log = ReplayLog(tmp_path, spec(1), capacity=20, checkpoint_steps=5)
+    play(log, None, [15], [End.NO])
+    gather = gather_of(log, 1, 0.9, 4)
+    happened: list[str] = []
+    index_select = torch.index_select
+
+    def filled(*arguments: Any, **words: Any) -> torch.Tensor:
+        happened.append("fill")
+        return index_select(*arguments, **words)
+
+    monkeypatch.setattr("proxrl.replay.gather.torch.index_select", filled)
+    for number in (0, 1):
+        buffer = next(gather._buffers)
+        buffer._device, buffer._copied = torch.device("meta"), Event(number, happened)
+    for first in (0, 4, 8):
+        gather(np.arange(first, first + 4))
+    turns = [["wait 0", "fill", "copy 0"], ["wait 1", "fill", "copy 1"]]
+    assert happened == [*turns[0], *turns[1], *turns[0]]
+
+
 layouts = st.lists(
     st.tuples(st.integers(1, 12), st.sampled_from([End.TERMINATED, End.TRUNCATED])),
     min_size=1,

@@ -27,7 +27,7 @@ def test_nothing_is_started_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_config_that_cannot_run_is_the_users_mistake() -> None:
-    with pytest.raises(UserError, match="unknown network resnet"):
+    with pytest.raises(UserError, match=r"unknown network\.kind resnet"):
         measure([(CARTPOLE.override({"network.kind": "resnet"}), False)])
 
 

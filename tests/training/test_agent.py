@@ -284,6 +284,40 @@ def test_a_checkpoint_without_weights_is_one_line(
         Agent.load(tmp_path / "run")
 
 
+def test_an_evaluation_plays_side_by_side(cartpole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent, counts = Agent.load(cartpole), []
+
+    def counted(network: object, environments: list[object], *others: object) -> None:
+        counts.append(len(environments))
+
+    monkeypatch.setattr("proxrl.training.agent.evaluate", counted)
+    for episodes in (1, 3, 30):
+        agent.evaluate(episodes)
+    assert counts == [1, 3, agent.config.evaluation.environments]
+    assert counts[-1] > 3
+
+
+def test_an_evaluation_has_the_threads_of_the_run_and_leaves_those_of_the_process(
+    cartpole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, before, during = Agent.load(cartpole), torch.get_num_threads(), []
+    agent.config = agent.config.override({"threads": before + 1})
+    monkeypatch.setattr(
+        "proxrl.training.agent.evaluate", lambda *_: during.append(torch.get_num_threads())
+    )
+    agent.evaluate(1)
+    assert during == [before + 1]
+    assert torch.get_num_threads() == before
+
+
+def test_an_evaluation_during_training_is_without_noise(tmp_path: Path) -> None:
+    """And so the evaluation of the loaded agent repeats it."""
+    settings = {**SHORT, "evaluation.epsilon": 0.0, "network.noisy_sigma": 5.0}
+    train(presets.make("rainbow-full-pro", "CartPole-v1", settings), tmp_path)
+    last = json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[-1])
+    assert Agent.load(tmp_path).evaluate().returns == last["eval/returns"]
+
+
 def test_a_video_of_many_skipped_frames_has_a_speed(cartpole: Path, tmp_path: Path) -> None:
     agent = Agent.load(cartpole, pictures=True)
 

@@ -1,6 +1,7 @@
 """Episodes played side by side do not affect each other."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from proxrl.config import RunConfig
 from proxrl.envs import Environment
 from proxrl.training.environments import scoring_environment, side_by_side
 from proxrl.training.evaluate import Evaluation, Interrupted, evaluate
+from proxrl.types import TimeStep
 
 CPU = torch.device("cpu")
 
@@ -51,6 +53,51 @@ def test_an_episode_is_the_same_whatever_the_others_do(env: str) -> None:
     assert score(run, 9).lengths[:3] == score(run, 3).lengths
 
 
+class Idle(nn.Module):
+    """Prefers the first action, whatever the number of rows."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        return torch.tensor([1.0, 0.0]).expand(len(states), 2)
+
+
+def test_every_episode_is_the_same_in_any_number_of_environments() -> None:
+    """With more environments, other episodes precede and accompany it."""
+    found = []
+    for count in (1, 2, 3, 5, 9):
+        run = config("CartPole-v1", epsilon=0.7, environments=count)
+        found.append(evaluate(Idle(), environments_of(run, 9), run, 7, CPU, 9))
+    assert len(set(found[0].lengths)) > 3
+    for other in found[1:]:
+        assert (other.returns, other.lengths) == (found[0].returns, found[0].lengths)
+
+
+class Recording:
+    """An environment that keeps the actions of each episode."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self.episodes: list[list[int]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._environment, name)
+
+    def reset(self, seed: np.random.SeedSequence) -> TimeStep:
+        self.episodes.append([])
+        return self._environment.reset(seed)
+
+    def step(self, action: int) -> TimeStep:
+        self.episodes[-1].append(action)
+        return self._environment.step(action)
+
+
+def test_episodes_draw_different_actions() -> None:
+    run = config("CartPole-v1", epsilon=1.0, environments=2)
+    recordings = [Recording(environment) for environment in environments_of(run, 6)]
+    evaluate(Idle(), recordings, run, 7, CPU, 6)  # type: ignore[arg-type]
+    drawn = {tuple(actions[:8]) for one in recordings for actions in one.episodes}
+    assert len(drawn) == 6
+
+
 def test_episodes_end_at_different_times_and_are_reported_in_order() -> None:
     found = score(config("CartPole-v1", epsilon=1.0, environments=4), 10)
     assert len(found.returns) == len(found.lengths) == 10
@@ -74,6 +121,14 @@ def test_every_call_has_a_row_for_each_environment() -> None:
     run = config("CartPole-v1", environments=4)
     network, environments = Counting(), environments_of(run, 6)
     evaluate(network, environments, run, 0, CPU, 6)
+    assert network.shapes == {(4, 1, 4)}
+
+
+def test_one_environment_has_the_rows_of_the_runs_evaluations() -> None:
+    """So that a video, or `proxrl eval` of few episodes, has the bits of the run's own."""
+    run = config("CartPole-v1", environments=4, episodes=6)
+    network = Counting()
+    evaluate(network, environments_of(run, 1), run, 0, CPU, 1)
     assert network.shapes == {(4, 1, 4)}
 
 

@@ -46,13 +46,11 @@ class ConvNet(nn.Module):
     def has_chain(self) -> bool:
         """Whether layers of a chain compute these convolutions."""
         modules = [module for module in self.convolutions if isinstance(module, nn.Conv2d)]
-        if not self._small:
-            return all(module.padding_mode == "zeros" for module in modules)
-        height, width = modules[0].kernel_size
-        plain = nn.Conv2d(1, 1, 1)
-        names = ("stride", "padding", "dilation", "groups", "padding_mode")
-        usual = all(getattr(modules[0], name) == getattr(plain, name) for name in names)
-        return len(modules) == 1 and height == width and usual
+        zeros = all(
+            module.padding_mode == "zeros" and isinstance(module.padding, tuple)
+            for module in modules
+        )
+        return zeros and (not self._small or (len(modules) == 1 and _is_plain(modules[0])))
 
     def as_chain(self) -> Chain:
         """Channels are innermost in memory, as in Dopamine's networks: flattening does not copy.
@@ -74,6 +72,17 @@ class ConvNet(nn.Module):
             images = convolution(images).relu()
         features: Tensor = self.dense(images.permute(0, 2, 3, 1))
         return features
+
+
+def _is_plain(module: nn.Conv2d) -> bool:
+    """Whether it is a convolution with a square kernel that moves by one pixel, without padding."""
+    height, width = module.kernel_size
+    return (
+        type(module) is nn.Conv2d
+        and height == width
+        and (module.stride, module.padding, module.dilation) == ((1, 1), (0, 0), (1, 1))
+        and module.groups == 1
+    )
 
 
 class Dense(nn.Module):
@@ -101,6 +110,8 @@ class Dense(nn.Module):
         return outputs
 
 
+MODULE_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+TENSOR_HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 CHAINED = (ConvNet, Dense, nn.Conv2d, SameConvolution, nn.Linear, NoisyLinear)
 
 
@@ -170,15 +181,15 @@ def function_of(body: nn.Module) -> Function:
 
 def _is_unchanged(body: nn.Module) -> bool:
     layers = [module for module in body.modules() if not isinstance(module, nn.ModuleList)]
-    hooks = [
-        (m._forward_hooks, m._forward_pre_hooks, m._backward_hooks, m._backward_pre_hooks)
-        for m in layers
-    ]
     parameters = [p for _, p in body.named_parameters(remove_duplicate=False)]
+    hooks = [
+        *(getattr(layer, name) for layer in layers for name in MODULE_HOOKS),
+        *(getattr(parameter, name) for parameter in parameters for name in TENSOR_HOOKS),
+    ]
     return (
-        all(type(layer) in CHAINED for layer in layers)
+        all(type(layer) in CHAINED and "forward" not in vars(layer) for layer in layers)
         and all(getattr(layer, "bias", True) is not None for layer in layers)
-        and not any(itertools.chain(*hooks))
+        and not any(hooks)
         and (not isinstance(body, ConvNet) or body.has_chain)
         and all(parameter.requires_grad for parameter in parameters)
         and len(set(parameters)) == len(parameters)

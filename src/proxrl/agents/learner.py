@@ -29,10 +29,6 @@ from proxrl.proximal.rules import Rule, make_rule
 from proxrl.types import Batch, State
 
 PROBES_PER_SYNC = 10
-ADVICE = {
-    "expected": "start a new run with a smaller learning rate, the Huber loss, or clipped rewards",
-    "categorical": "start a new run with a smaller learning rate, or clipped rewards",
-}
 
 
 class Distances(NamedTuple):
@@ -214,19 +210,16 @@ class Learner:
         """Raise `RunFailed` if a loss of the latest updates is not finite; may be called late."""
         for back, (loss, value) in enumerate(zip(losses, mean_values, strict=True)):
             if not math.isfinite(loss):
-                config, head = self._config.learner, self._config.head.kind
-                kind = config.loss if head == "expected" else "cross-entropy"
                 raise RunFailed(
                     f"the loss became {loss} at update {self.updates - len(losses) + 1 + back} "
                     f"(mean Q of the batch {value:.3g}, learning rate {self.learning_rate:g}, "
-                    f"loss {kind}): {ADVICE[head]}"
+                    f"loss {self._head.loss_name}): {self._head.advice}"
                 )
 
     def require_finite_weights(self) -> None:
         """Raise `RunFailed` if a weight is not finite; before they are scored or saved."""
         if not math.isfinite(self._distance().item()):
-            advice = ADVICE[self._config.head.kind]
-            raise RunFailed(f"non-finite weights after update {self.updates}: {advice}")
+            raise RunFailed(f"non-finite weights after update {self.updates}: {self._head.advice}")
 
     # -------------------------------------------------------------------------------- checkpoints
 

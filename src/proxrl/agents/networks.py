@@ -19,7 +19,7 @@ from proxrl.agents.noisy import make_noisy, noisy_layers
 from proxrl.agents.purity import require_function
 from proxrl.config import HeadConfig, NetworkConfig
 from proxrl.errors import UserError
-from proxrl.plugins import imported
+from proxrl.plugins import imported, unknown
 from proxrl.types import Array, ArrayFunction, ObservationSpec
 
 NetworkFunction = Callable[[ObservationSpec, int, tuple[int, ...]], nn.Module]
@@ -193,5 +193,4 @@ def _function(kind: str, spec: ObservationSpec) -> NetworkFunction:
     if ":" in kind:
         function: NetworkFunction = imported(kind, "network")
         return function
-    known = ", ".join(sorted(_registry))
-    raise UserError(f"unknown network {kind}: choose from {known}, or pass module:function")
+    raise unknown("network.kind", kind, ("auto", *_registry))

@@ -39,6 +39,14 @@ def require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind:
             raise UserError(f"network {kind} changes its {name} in forward(): it must be stateless")
     if not torch.equal(first, second):
         raise UserError(f"network {kind} returned two values for one state: it must be a function")
+    if not torch.allclose(first[:1], one, rtol=1e-3, atol=1e-4):
+        raise UserError(
+            f"network {kind} returned other values for a state beside others: rows of a batch must "
+            "not affect each other"
+        )
+    with torch.enable_grad():
+        if not body(given).requires_grad:
+            raise UserError(f"network {kind} has no parameter to train that its output depends on")
 
 
 def _was_written(new: Tensor) -> bool:

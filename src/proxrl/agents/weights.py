@@ -1,7 +1,7 @@
 """A network's weights as one vector, as the paper writes them: w, theta.
 
 A `Layout` maps each parameter to its place in the vector; the parameters become views of it. Pull,
-Adam, sync, Polyak averaging and distances are then one operation each for any network.
+Adam, sync, Polyak averaging and distances are then calls on one tensor, for any network.
 
 The vector contains only parameters that require a gradient. A network with several dtypes has one
 vector for each, so everything here is a list, usually of length one.

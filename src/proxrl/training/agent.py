@@ -21,7 +21,8 @@ from proxrl.runs.folder import CONFIG, RunFolder
 from proxrl.training.environments import scoring_environment, side_by_side
 from proxrl.training.evaluate import Evaluation, evaluate
 from proxrl.training.export import export_network
-from proxrl.training.machine import resolve_device
+from proxrl.training.machine import keeping_threads, prepare_process, resolve_device
+from proxrl.training.resources import available_cores
 from proxrl.training.streams import independent_seed
 from proxrl.types import Array
 
@@ -140,8 +141,9 @@ class Agent:
     ) -> Evaluation:
         """Undiscounted, unclipped returns with their protocol.
 
-        By default with the random draws of the run's own evaluation at this step, which it
-        repeats; with a `seed`, with draws of its own: an independent score.
+        By default with the random draws of the run's own evaluation at this step, whose episodes
+        it repeats (bit-identically unless more are played side by side: `evaluation.episodes` is
+        then smaller than `evaluation.environments`); with a `seed`, an independent score.
         """
         if episodes is not None and episodes < 1:
             raise UserError(f"invalid episodes {episodes}: must be at least 1")
@@ -154,17 +156,19 @@ class Agent:
         count = side_by_side(self.config, episodes) if watch is None else 1
         while len(self._environments) < count:
             self._environments.append(scoring_environment(self.config))
-        return evaluate(
-            self.network,
-            self._environments[:count],
-            config,
-            self.step,
-            self.device,
-            episodes,
-            epsilon,
-            stop,
-            watch,
-        )
+        with keeping_threads():
+            prepare_process(config.threads or available_cores())
+            return evaluate(
+                self.network,
+                self._environments[:count],
+                config,
+                self.step,
+                self.device,
+                episodes,
+                epsilon,
+                stop,
+                watch,
+            )
 
     def _states(self, observation: Any) -> tuple[Array, bool]:
         """States for the network, [batch, stack, *shape], and whether the input is a batch."""

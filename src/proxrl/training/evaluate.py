@@ -5,8 +5,8 @@ of (weights, run seed, step): it draws from generators derived from them and doe
 training run.
 
 Episodes are played side by side, with one batched forward pass for all. The batch always has a row
-for every environment, and episode i is always played in environment i mod `environments`, so that
-its result does not depend on the other episodes.
+for every environment, at least as many as the run's own evaluations have, and an episode has
+generators of its own, so that its result does not depend on the other episodes.
 """
 
 import itertools
@@ -21,6 +21,7 @@ from torch import nn
 from proxrl.agents.policy import greedy_actions
 from proxrl.config import ProtocolConfig, RunConfig
 from proxrl.envs import Environment, Episodes, FrameStack
+from proxrl.training.environments import side_by_side
 from proxrl.training.streams import EVALUATION_STREAM
 from proxrl.types import Array
 
@@ -95,7 +96,8 @@ def evaluate(
     epsilon = config.evaluation.epsilon if epsilon is None else epsilon
     used = environments if min_steps else environments[:episodes]
     spec = used[0].observation
-    states = np.zeros((len(used), *spec.state_shape), spec.dtype)
+    rows = max(len(used), side_by_side(config))  # also for one: its bits depend on their number
+    states = np.zeros((rows, *spec.state_shape), spec.dtype)
     lanes = [
         _Lane(
             environment,
@@ -112,15 +114,21 @@ def evaluate(
         for place, environment in enumerate(used)
     ]
     results: list[_Result] = []
-    while (wanted := _wanted(results, episodes, min_steps)) is None:
+    wanted: list[_Result] | None = None
+    while wanted is None:
         if stop():
             raise Interrupted
         if watch is not None:
             watch(used[0].render())
-        for lane, action in zip(lanes, greedy_actions(network, states, device), strict=True):
-            result = lane.step(int(action)) if lane.playing else None
-            if result is not None:
-                results.append(result)
+        actions = greedy_actions(network, states, device)
+        played = [
+            lane.step(int(action))
+            for lane, action in zip(lanes, actions[: len(lanes)], strict=True)
+            if lane.playing
+        ]
+        if ended := [result for result in played if result is not None]:
+            results += ended
+            wanted = _wanted(results, episodes, min_steps)
     if watch is not None:
         watch(used[0].render())
     return Evaluation(

@@ -27,8 +27,8 @@ def prepare_process(threads: int) -> None:
     By default glibc returns large freed blocks to the kernel and faults them in again at the next
     update, which costs an eighth of an update's time on 84 x 84 images.
     """
-    torch.set_num_threads(threads)
     threadpool_limits(1, user_api="blas")
+    torch.set_num_threads(threads)  # last: torch may use the same library
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(M_TRIM_THRESHOLD, 1 << 30)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from proxrl.config import RunConfig, differences, validated
 from proxrl.envs.checks import staying
 from proxrl.errors import EnvironmentFault, RunFailed, UserError
-from proxrl.plugins import named_code, require_trust, trust_option
+from proxrl.plugins import named_code, require_known, require_trust, trust_option
 from proxrl.runs.checkpoint import (
     CorruptCheckpoint,
     changed_settings,
@@ -238,6 +238,7 @@ def _set_up(config: RunConfig) -> "Iterator[Setup]":
     """Build the run's setup; an unknown environment is found before torch is imported. At the end,
     the thread counts of the process are as they were before."""
     environment = training_environment(config)
+    require_known(config)
     from proxrl.training.machine import keeping_threads
     from proxrl.training.preflight import set_up
 

@@ -21,6 +21,8 @@ from proxrl.types import Array, ArrayFunction, Batch
 class Categorical(nn.Module):
     """Outputs are logits, [batch, actions, atoms]."""
 
+    loss_name = "cross-entropy"
+    advice = "start a new run with a smaller learning rate, or clipped rewards"
     support: Tensor
 
     def __init__(self, atoms: int, v_min: float, v_max: float) -> None:

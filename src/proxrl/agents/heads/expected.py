@@ -14,10 +14,11 @@ class Expected(nn.Module):
     """Outputs are action values, [batch, actions]."""
 
     size = 1  # numbers per action
+    advice = "start a new run with a smaller learning rate, the Huber loss, or clipped rewards"
 
     def __init__(self, loss: str) -> None:
         super().__init__()
-        self._loss = loss
+        self.loss_name = loss
 
     def values(self, outputs: Tensor) -> Tensor:
         """Q(s, .), [batch, actions]."""
@@ -44,7 +45,7 @@ class Expected(nn.Module):
         where |e| > 1. With its derivative d = clip(e, -1, 1), both are d (e - d/2)."""
         values = of_action(outputs, actions)
         errors = values - targets
-        if self._loss == "squared":
+        if self.loss_name == "squared":
             losses, slopes = errors.square(), errors + errors
         else:
             slopes = errors.clamp(-1.0, 1.0)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from proxrl.config import RuleOptions, RunConfig
 from proxrl.errors import UserError
-from proxrl.plugins import imported
+from proxrl.plugins import imported, unknown
 from proxrl.proximal.rules.accelerated import Accelerated
 from proxrl.proximal.rules.adaptive import Adaptive
 from proxrl.proximal.rules.adaptive_layers import AdaptiveLayers
@@ -39,8 +39,7 @@ def make_rule(config: RunConfig) -> Rule:
         return _rules[name](config)
     if ":" in name:
         return rule_kind(name)(config)
-    known = ", ".join(_rules)
-    raise UserError(f"unknown proximal.rule {name}: choose from {known}, or say module:Rule")
+    raise unknown("proximal.rule", name, _rules)
 
 
 def rule_kind(name: str) -> type[Rule]:
