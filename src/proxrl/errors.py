@@ -31,12 +31,19 @@ def what_raised(what: str, error: BaseException) -> str:
     if isinstance(error, SystemExit):
         line = f"{what} called sys.exit({error.code!r})"
     else:
-        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        first = next((line.strip() for line in _text(error).splitlines() if line.strip()), "")
         line = f"{what} raised {type(error).__name__}{': ' * bool(first)}{first[:200]}"
     frames = traceback.extract_tb(error.__traceback__)
     if len(frames) > 1 and not isinstance(error, SyntaxError):  # which names its place itself
         line += f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
     return line
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # its own __str__ is wrong
+        return ""
 
 
 def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:

@@ -1,5 +1,6 @@
 """Networks: sizes known from the papers, choice by observation, registration."""
 
+import itertools
 import math
 import random
 from typing import Any
@@ -394,6 +395,8 @@ class Dishonest(nn.Linear):
         self.seen: list[float] = []
         self.counts, self.table = [0, 0], {"calls": [0, 0]}
         self.own = np.random.default_rng(0)
+        self.register_buffer("counter", torch.zeros(1), persistent=False)
+        self.array, self.tensor, self.counted = np.zeros(1), torch.zeros(1), itertools.count()
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
         states = states.flatten(1)
@@ -403,7 +406,7 @@ class Dishonest(nn.Linear):
             states = states * random.random()
         elif self.how == "own":
             states = states * self.own.random()
-        elif self.how == "counts":
+        elif self.how == "counts in an attribute":
             self.calls += 1  # used later
         elif self.how == "remembers":
             self.seen.append(float(states.sum()))
@@ -421,6 +424,24 @@ class Dishonest(nn.Linear):
             states = states - states.mean(0)
         elif self.how == "frozen":
             return super().forward(states).detach()
+        elif self.how == "counts in a buffer":
+            self.counter += 1
+        elif self.how == "counts in an array":
+            self.array[0] += 1
+        elif self.how == "counts in a tensor":
+            self.tensor += 1
+        elif self.how == "counts":
+            next(self.counted)
+        elif self.how == "draws unused numbers":
+            self.own.random()
+        elif self.how == "returns nan":
+            return super().forward(states) * math.nan
+        elif self.how == "returns a tuple":
+            return (super().forward(states),)  # type: ignore[return-value]
+        elif self.how == "raises":
+            raise KeyError("nothing")
+        elif self.how == "exits":
+            raise SystemExit(0)
         return super().forward(states)
 
 
@@ -429,14 +450,23 @@ class Dishonest(nn.Linear):
     [
         ("numpy", "draws random numbers"),
         ("random", "draws random numbers"),
-        ("own", "returned two values for one state"),
-        ("counts", r"changes its calls in forward\(\)"),
+        ("own", r"changes its own in forward\(\)"),
+        ("counts in an attribute", r"changes its calls in forward\(\)"),
         ("remembers", r"changes its seen in forward\(\)"),
         ("counts in a list", r"changes its counts in forward\(\)"),
         ("counts in a dictionary", r"changes its table in forward\(\)"),
         ("in-place", r"changes its input in forward\(\)"),
         ("relu", r"changes its input in forward\(\)"),
         ("clamp", r"changes its input in forward\(\)"),
+        ("counts in a buffer", r"changes its counter in forward\(\)"),
+        ("counts in an array", r"changes its array in forward\(\)"),
+        ("counts in a tensor", r"changes its tensor in forward\(\)"),
+        ("counts", r"changes its counted in forward\(\)"),
+        ("draws unused numbers", r"changes its own in forward\(\)"),
+        ("returns nan", "returned nan or inf"),
+        ("returns a tuple", "returned a tuple, expected a tensor"),
+        ("raises", r"it raised KeyError: 'nothing' \(test_networks.py, line"),
+        ("exits", r"it called sys.exit\(0\) \(test_networks.py, line"),
         ("mixes rows", "rows of a batch must not affect each other"),
         ("frozen", "has no parameter to train that its output depends on"),
     ],
@@ -497,7 +527,7 @@ def test_a_custom_network_by_name_or_by_module() -> None:
         ("nature", ObservationSpec((84, 35), "uint8", 1, high=255.0), "36 x 36"),
         ("minatar", VECTOR, "at least 3 x 3"),
         ("minatar", ObservationSpec((10, 2), "uint8", 1, high=255.0), "at least 3 x 3"),
-        (f"{__name__}:silent_failure", VECTOR, "cannot build network .*: ValueError"),
+        (f"{__name__}:silent_failure", VECTOR, "cannot build network .*: it raised ValueError"),
         (f"{__name__}:no_module", VECTOR, "not a torch.nn.Module"),
         ("no_module:f", VECTOR, "cannot import network"),
         (":f", VECTOR, "cannot import network"),

@@ -284,8 +284,10 @@ def test_a_part_of_a_checkpoint_that_is_forged_is_one_line(
         if value == "missing":
             del state[part]
         write(path, state)
+    settings = (stopped / "config.json").read_bytes()
     with pytest.raises(UserError, match="does not hold the state of "):
-        resume(stopped)
+        resume(stopped, {"steps": 2 * CONFIG.steps})
+    assert (stopped / "config.json").read_bytes() == settings
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "episodes.jsonl"])
@@ -330,6 +332,43 @@ def test_a_newest_checkpoint_that_is_no_file_is_passed_over(
     assert line == f"checkpoint 000000000600.safetensors is a {what}: using the previous one"
     assert Agent.load(stopped).step == CONFIG.steps, "the one that was renamed is not in the way"
     assert not (stopped / "checkpoints" / "nowhere").exists()
+
+
+def test_a_damaged_checkpoint_is_renamed_although_there_was_one(stopped: Path, whole: Path) -> None:
+    (stopped / "checkpoints" / "000000000600.damaged").mkdir()
+    (stopped / "checkpoints" / "000000000600-2.damaged").touch()
+    flip(checkpoint_path(stopped / "checkpoints", 600), 5_000)
+    assert_resumes_to_the_same_bits(stopped, whole)
+    assert (stopped / "checkpoints" / "000000000600-3.damaged").is_file()
+
+
+@pytest.mark.parametrize("how", ["an option", "config.json", "train"])
+@pytest.mark.parametrize("steps", [300, 600])
+def test_an_unfinished_run_is_not_finished_by_fewer_steps(
+    how: str, steps: int, stopped: Path
+) -> None:
+    """Its replay and its older checkpoint would be deleted."""
+    fewer = CONFIG.override({"steps": steps})
+    if how == "config.json":
+        RunFolder(stopped).write_config(RunFolder(stopped).config().override({"steps": steps}))
+    before = contents(stopped)
+    start = {
+        "an option": lambda: resume(stopped, {"steps": steps}),
+        "config.json": lambda: resume(stopped),
+        "train": lambda: train(fewer, stopped, if_exists="resume"),
+    }
+    with pytest.raises(UserError, match=rf"is at step 600 of 750, and steps is {steps}: set more "):
+        start[how]()
+    assert contents(stopped) == before
+
+
+def test_nothing_of_a_run_with_a_linked_folder_is_overwritten(stopped: Path) -> None:
+    (stopped / "checkpoints").rename(stopped.parent / "elsewhere")
+    (stopped / "checkpoints").symlink_to(stopped.parent / "elsewhere")
+    before = contents(stopped)
+    with pytest.raises(UserError, match="is a symbolic link"):
+        train(CONFIG, stopped, if_exists="overwrite")
+    assert contents(stopped) == before
 
 
 @pytest.mark.parametrize("lost", ["the folder", "the files", "the folder, and metrics"])
@@ -510,6 +549,20 @@ def test_a_deleted_lock_file_does_not_let_a_second_process_in(stopped: Path) -> 
         pass
 
 
+def test_the_holder_of_a_folder_that_was_replaced_stops(stopped: Path) -> None:
+    first, second = RunFolder(stopped), RunFolder(stopped)
+    with first.locked():
+        shutil.copytree(stopped, stopped.parent / "copy")
+        shutil.rmtree(stopped)
+        with pytest.raises(Superseded, match="was deleted or replaced"):
+            first.require_newest()
+        (stopped.parent / "copy").rename(stopped)
+        with second.locked():
+            second.require_newest()
+            with pytest.raises(Superseded, match="was deleted or replaced"):
+                first.require_newest()
+
+
 def test_without_a_lock_on_the_folder_the_holder_of_a_deleted_lock_file_stops(
     stopped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -519,10 +572,10 @@ def test_without_a_lock_on_the_folder_the_holder_of_a_deleted_lock_file_stops(
     with first.locked():
         first.require_newest()
         (stopped / ".lock").unlink()
-        with pytest.raises(Superseded, match=r"\.lock was deleted"):
+        with pytest.raises(Superseded, match=r"\.lock was deleted or replaced"):
             first.require_newest()
         (stopped / ".lock").touch()
-        with pytest.raises(Superseded, match=r"\.lock was deleted"):
+        with pytest.raises(Superseded, match=r"\.lock was deleted or replaced"):
             first.require_newest()
 
 

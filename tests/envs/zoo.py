@@ -1,10 +1,11 @@
-"""Fifty environments that misbehave, each in one way.
+"""Sixty environments that misbehave, each in one way.
 
 refused    found before anything is written: exit code 2, one line
 late       found while training: exit code 2, one line, named in failure.txt
 harmless   trains on, bit-identical to the one that behaves
 """
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import Any, Literal
 
 import gymnasium
 import numpy as np
+import torch
 from gymnasium import spaces
 
 LATE = 170  # steps of one instance: after the 150 of the preflight
@@ -98,6 +100,15 @@ def _raise(error: BaseException) -> Any:
 def _moving(self: Tame, answer: Answer) -> Answer:
     os.chdir("/")
     return answer
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+BYTES = spaces.Box(0, 255, (3,), np.uint8)
+BITS = spaces.Box(0, 1, (3,), np.bool_)
 
 
 class OldApi(Tame):
@@ -236,6 +247,29 @@ ZOO: dict[str, Animal] = {
     "vector-shrinks-late": Animal(
         _late(lambda answer: (answer[0][:2], *answer[1:])), "late", "has shape (2,)"
     ),
+    "vector-of-bytes-in-halves": Animal(
+        _observing(lambda place: np.full(3, 0.7), BYTES), "refused", "is float64: the space"
+    ),
+    "vector-of-bytes-too-large": Animal(
+        _observing(lambda place: np.full(3, 300), BYTES), "refused", "has the value 300: the space"
+    ),
+    "vector-of-bytes-negative": Animal(
+        _observing(lambda place: [-1, 0, 0], BYTES), "refused", "has the value -1: the space"
+    ),
+    "vector-of-bits-too-large": Animal(
+        _observing(lambda place: [0, 2, 0], BITS), "refused", "has the value 2: the space declares"
+    ),
+    "vector-masked": Animal(
+        _observing(lambda place: np.ma.masked_greater(place, -9.0)), "refused", "masked array"
+    ),
+    "vector-a-tensor-with-a-gradient": Animal(
+        _observing(lambda place: torch.tensor(place, requires_grad=True)), "refused", "of numbers"
+    ),
+    "dictionary-of-bytes-in-halves": Animal(
+        _observing(lambda place: {"x": np.full(3, 0.7)}, spaces.Dict(x=BYTES)),
+        "refused",
+        "the observation['x'] is float64: the space declares uint8",
+    ),
     "discrete-too-high": Animal(
         _observing(lambda place: 3, spaces.Discrete(3)), "refused", "must be in Discrete(3)"
     ),
@@ -290,6 +324,12 @@ ZOO: dict[str, Animal] = {
     ),
     "raises-late": Animal(
         _late(lambda answer: _raise(KeyError("lost"))), "late", "step() raised KeyError: 'lost'"
+    ),
+    "raises-without-words": Animal(
+        _late(lambda answer: _raise(Unspeakable())), "late", "step() raised Unspeakable"
+    ),
+    "cancelled-late": Animal(
+        _late(lambda answer: _raise(asyncio.CancelledError())), "late", "raised CancelledError"
     ),
     "raises-at-reset": Animal(
         FallsAtReset, "late", "reset() raised OSError: the level file is gone (zoo.py, line"

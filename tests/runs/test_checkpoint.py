@@ -176,6 +176,18 @@ def test_a_tensor_that_numpy_cannot_hold_is_a_damaged_checkpoint(
         read(tmp_path / "1.safetensors")
 
 
+def test_control_characters_in_a_header_are_escaped(tmp_path: Path) -> None:
+    """They would reach the terminal."""
+    path = tmp_path / "5.safetensors"
+    tensor = {"dtype": "\x1b]0;owned\x07\x1b[31mF32", "shape": [1], "data_offsets": [0, 4]}
+    header = json.dumps({"x": tensor}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    with pytest.raises(CorruptCheckpoint, match="cannot be read") as caught:
+        read(path)
+    assert "owned" in str(caught.value)
+    assert str(caught.value).isprintable()
+
+
 def test_a_format_of_the_future_is_named(tmp_path: Path) -> None:
     written_as(tmp_path / "1.safetensors", "4", {}, {})
     with pytest.raises(UserError, match="has format 4, this version of proxrl reads 1, 2 and 3"):

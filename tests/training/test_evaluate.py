@@ -13,7 +13,7 @@ from proxrl.agents.networks import build_network
 from proxrl.config import RunConfig
 from proxrl.envs import Environment
 from proxrl.training.environments import scoring_environment, side_by_side
-from proxrl.training.evaluate import Evaluation, Interrupted, evaluate
+from proxrl.training.evaluate import Evaluation, Interrupted, evaluate, no_time_limit
 from proxrl.types import TimeStep
 
 CPU = torch.device("cpu")
@@ -137,6 +137,22 @@ def test_no_more_environments_than_episodes_are_made() -> None:
     assert side_by_side(config(environments=4), 9) == 4
     assert side_by_side(config(environments=4, episodes=2)) == 2
     assert side_by_side(config(environments=4, episodes=2, min_steps=100)) == 4
+
+
+@pytest.mark.parametrize(
+    ("env", "limit", "said"),
+    [
+        ("MinAtar/Breakout-v1", None, "evaluation episodes are truncated after 27,000 steps"),
+        ("MinAtar/Breakout-v1", 500, ""),
+        ("ALE/Pong-v5", 500, ""),
+        ("CartPole-v1", None, ""),
+    ],
+)
+def test_a_cap_that_nothing_declares_is_said(env: str, limit: int | None, said: str) -> None:
+    run = config(env).override({"protocol.max_episode_steps": limit})
+    line = no_time_limit(scoring_environment(run), run)
+    assert said in line
+    assert bool(line) == bool(said)
 
 
 def test_it_stops_when_asked() -> None:

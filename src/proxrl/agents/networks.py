@@ -18,7 +18,7 @@ from proxrl.agents.heads import make_head
 from proxrl.agents.noisy import make_noisy, noisy_layers
 from proxrl.agents.purity import require_function
 from proxrl.config import HeadConfig, NetworkConfig
-from proxrl.errors import UserError
+from proxrl.errors import UserError, what_raised
 from proxrl.plugins import imported, unknown
 from proxrl.types import Array, ArrayFunction, ObservationSpec
 
@@ -152,9 +152,10 @@ def build_network(
             initialise(body, config.initial_weights, dense=not config.noisy)
         except UserError:
             raise
-        except (TypeError, ValueError, RuntimeError) as error:
-            why = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UserError(f"cannot build network {config.kind}: {why}") from None
+        except (Exception, SystemExit) as error:  # in the network's own code
+            raise UserError(
+                f"cannot build network {config.kind}: {what_raised('it', error)}"
+            ) from error
     body.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     if config.noisy:
         body = make_noisy(body, config.noisy_sigma).eval()

@@ -1,5 +1,6 @@
 """Whether a network is a function of weights and state, which bit-identical resuming requires."""
 
+import itertools
 import random
 
 import numpy as np
@@ -18,6 +19,8 @@ def require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind:
     state: two calls on the same random states must agree and change nothing."""
     states = _random_states(spec)
     one = body(states[:1].clone())  # lazy layers draw their weights here
+    if not isinstance(one, Tensor):
+        raise UserError(f"network {kind} returned a {type(one).__name__}, expected a tensor")
     shape = tuple(one.shape)
     if one.dtype != torch.float32:
         raise UserError(
@@ -27,6 +30,8 @@ def require_function(body: nn.Module, spec: ObservationSpec, outputs: int, kind:
         raise UserError(
             f"network {kind} returned shape {shape} for one state, expected (1, {outputs})"
         )
+    if not one.isfinite().all():
+        raise UserError(f"network {kind} returned nan or inf for a state within its range")
     given, before, drawn = states.clone(), _held(body), _random_state()
     first, second = body(given), body(given)
     if _was_written(given) or not torch.equal(given, states):
@@ -75,14 +80,30 @@ def _held(body: nn.Module) -> dict[str, object]:
         name: tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
         for name, tensor in body.state_dict().items()
     }
+    held |= {name: _content(buffer) for name, buffer in body.named_buffers()}
     for prefix, module in body.named_modules():
         for name, value in vars(module).items():
-            if isinstance(value, int | float | str | bytes | tuple | None):
-                held[f"{prefix}.{name}".lstrip(".")] = repr(value)
-            elif isinstance(value, list | dict | set):
-                content = repr(value) if _is_plain(value) else len(value)
-                held[f"{prefix}.{name}".lstrip(".")] = content
+            held[f"{prefix}.{name}".lstrip(".")] = _content(value)
     return held
+
+
+def _content(value: object) -> object:
+    """What can be compared of an attribute; None of what cannot (modules, functions, objects)."""
+    if isinstance(value, int | float | str | bytes | tuple | itertools.count | None):
+        return repr(value)
+    if isinstance(value, list | dict | set):
+        return repr(value) if _is_plain(value) else len(value)
+    if isinstance(value, Tensor):
+        return value.detach().cpu().numpy().tobytes()
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    if isinstance(value, torch.Generator):
+        return value.get_state().numpy().tobytes()
+    if isinstance(value, np.random.Generator):
+        return repr(value.bit_generator.state)
+    if isinstance(value, random.Random):
+        return value.getstate()
+    return None
 
 
 def _is_plain(value: object, depth: int = 3) -> bool:

@@ -73,5 +73,5 @@ class Checked:
         """Close the environment; an exception is only logged, because the run is complete."""
         try:
             self._made.close()
-        except (Exception, SystemExit) as error:
+        except checks.OF_THE_ENVIRONMENT as error:
             checks.warn_once(self._name, f"{checks.raised('close', error)}; ignored")

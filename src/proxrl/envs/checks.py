@@ -6,6 +6,7 @@ completes with the step. Two deviations change nothing that is learned and are a
 float32, and bounded vectors outside of their bounds (one warning: vectors are not rescaled).
 """
 
+import asyncio
 import contextlib
 import logging
 import math
@@ -22,6 +23,7 @@ from proxrl.types import Array
 
 LARGEST = float(np.finfo(np.float32).max)  # of a reward: the replay stores float32
 PASSED_ON = (UserError, MemoryError)  # not the environment's own exceptions
+OF_THE_ENVIRONMENT = (Exception, SystemExit, asyncio.CancelledError)
 NUMBERS = "biuf"  # kinds of dtypes
 
 log = logging.getLogger("proxrl")
@@ -84,6 +86,7 @@ def require_valid(space: "spaces.Space[Any]", raw: Any, name: str = "") -> None:
         array = _array(raw, what)
         _require_shape(space, array, name)
         if isinstance(space, spaces.Box):
+            _require_castable(space, array, what)
             return
         digits = array - space.start if isinstance(space, spaces.MultiDiscrete) else array
         base = space.nvec if isinstance(space, spaces.MultiDiscrete) else 2
@@ -144,7 +147,7 @@ def calling(method: str) -> Iterator[None]:
         yield
     except PASSED_ON:
         raise
-    except (Exception, SystemExit) as error:
+    except OF_THE_ENVIRONMENT as error:
         raise raised(method, error) from error
 
 
@@ -172,13 +175,34 @@ def described(value: Any) -> str:
 
 
 def _array(raw: Any, what: str) -> Array:
+    if isinstance(raw, np.ma.MaskedArray) and np.ma.is_masked(raw):
+        raise EnvironmentFault(f"{what} is a masked array with masked values: must have values")
     try:
         array = np.asarray(raw)
-    except (ValueError, TypeError):  # ragged
+    except (ValueError, TypeError, RuntimeError):  # ragged, or a tensor that needs a gradient
         array = np.empty(0, object)
     if array.dtype.kind not in NUMBERS:
         raise EnvironmentFault(f"{what} is {described(raw)}: must be an array of numbers")
     return array
+
+
+def _require_castable(space: spaces.Box, array: Array, what: str) -> None:
+    """Check that an array fits an integer or boolean Box: a cast would cut or wrap its values."""
+    if space.dtype.kind not in "biu":
+        return
+    if array.dtype.kind == "f":
+        raise EnvironmentFault(f"{what} is {array.dtype}: the space declares {space.dtype}")
+    low, high = (0, 1) if space.dtype.kind == "b" else _limits(space.dtype)
+    outside = (array < low) | (array > high)
+    if outside.any():
+        raise EnvironmentFault(
+            f"{what} has the value {array[outside][0]}: the space declares {space.dtype}"
+        )
+
+
+def _limits(dtype: "np.dtype[Any]") -> tuple[int, int]:
+    limits = np.iinfo(dtype)
+    return limits.min, limits.max
 
 
 def _require_shape(space: "spaces.Space[Any]", array: Array, name: str) -> None:

@@ -73,7 +73,7 @@ class Gym:
             answer = self._env.step(self.first_action + action)
         except checks.PASSED_ON:
             raise
-        except (Exception, SystemExit) as error:
+        except checks.OF_THE_ENVIRONMENT as error:
             raise checks.raised("step", error) from error
         if not isinstance(answer, tuple) or len(answer) != 5:
             names = "observation, reward, terminated, truncated, info"
@@ -96,7 +96,7 @@ class Gym:
         except (gymnasium.error.Error, NotImplementedError) as error:
             why = " ".join(str(error).split()) or "it has no render()"
             raise UserError(f"cannot render {self._name}: {why}") from None
-        except (Exception, SystemExit) as error:
+        except checks.OF_THE_ENVIRONMENT as error:
             raise UserError(f"cannot render {self._name}: {checks.raised('render', error)}") from (
                 error
             )
@@ -116,7 +116,7 @@ class Gym:
         """Close the environment; an exception is only logged, because the run is complete."""
         try:
             self._env.close()
-        except (Exception, SystemExit) as error:
+        except checks.OF_THE_ENVIRONMENT as error:
             checks.warn_once(self._name, f"{checks.raised('close', error)}; ignored")
 
     def _observed(self, raw: Any) -> Array:

@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from proxrl.config import RunConfig, differences, from_json
-from proxrl.errors import UserError
+from proxrl.errors import UserError, printable
 from proxrl.files import plain, what_is
 from proxrl.types import Array, State
 
@@ -32,7 +32,7 @@ MAY_CHANGE = ("steps", "evaluation.", "logging.")  # settings that may change wh
 
 
 # What reading a state raises whose parts are missing or of other types than this version saves.
-MALFORMED = (LookupError, TypeError, ValueError, AttributeError, RuntimeError)
+MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RuntimeError)
 
 
 class CorruptCheckpoint(ValueError):
@@ -92,7 +92,7 @@ def read(path: Path) -> State:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, UnicodeDecodeError, TypeError, AttributeError) as error:
         # The last two: of a dtype that NumPy does not have, such as bfloat16.
-        raise CorruptCheckpoint(f"{path.name} cannot be read ({error})") from None
+        raise CorruptCheckpoint(f"{path.name} cannot be read ({printable(str(error))})") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
     version, document = metadata.get("format"), metadata.get("state")

@@ -18,6 +18,7 @@ when its holder dies. An attempt (runs/attempts.py) is for one that cannot be re
 """
 
 import contextlib
+import itertools
 import json
 import os
 import shutil
@@ -95,7 +96,9 @@ class RunFolder:
             raise UserError(f"{self.path} exists: {hint}")
 
     def clear(self, keep: Collection[str] = ()) -> None:
-        """Delete the run's files, config.json last; attempts and files of others stay."""
+        """Delete the run's files, config.json last; attempts and files of others stay. Raises a
+        `UserError` before that if one of them is a symbolic link."""
+        require_plain(self.path, FILES, FOLDERS, DANGLING)
         names = (METRICS, EPISODES, SPEED, EVALUATIONS, RUN_LOG, PROGRESS, TENSORBOARD, WANDB)
         mine = [self.path / name for name in names]
         for path in (*mine, self.checkpoints, self.replay, self.videos, self.failure):
@@ -231,7 +234,9 @@ class RunFolder:
     def require_newest(self) -> None:
         """Raise `Superseded` if a newer attempt than this process has started, or may have."""
         if self._lock is not None and self._lock.is_lost:
-            raise Superseded(f"{self.path / LOCK} was deleted: attempt {self.attempt} stops")
+            raise Superseded(
+                f"{self.path} or its {LOCK} was deleted or replaced: attempt {self.attempt} stops"
+            )
         newest = newest_attempt(self.path)
         if self.attempt and newest > self.attempt:
             raise Superseded(
@@ -284,7 +289,7 @@ class RunFolder:
             for bad, why in damaged.items():
                 say(f"checkpoint {why}: using the previous one")
                 if repair:
-                    bad.rename(bad.with_suffix(".damaged"))
+                    bad.rename(_free(bad.with_suffix(".damaged")))
             return found
         if damaged:
             raise UserError(
@@ -376,3 +381,9 @@ class RunFolder:
         with contextlib.suppress(FileNotFoundError):
             self.replay.rename(unwanted)
         shutil.rmtree(unwanted, ignore_errors=True)
+
+
+def _free(path: Path) -> Path:
+    """The path, with a number if there is something of this name."""
+    others = (path.with_stem(f"{path.stem}-{number}") for number in itertools.count(2))
+    return next(one for one in itertools.chain([path], others) if not os.path.lexists(one))

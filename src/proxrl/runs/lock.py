@@ -32,7 +32,7 @@ class FolderLock:
         except BlockingIOError:
             self.release()
             return False
-        if _inode(self._file) != _inode(self._path):  # deleted since it was opened
+        if self.is_lost or _inode(self._file) != _inode(self._path):  # deleted since it was opened
             self.release()
             return False
         return True
@@ -55,9 +55,12 @@ class FolderLock:
 
     @property
     def is_lost(self) -> bool:
-        """Whether another process may hold a newer lock file."""
+        """Whether another process may hold a newer lock: of a new folder of this name, or, where
+        folders cannot be locked, of a new file."""
         assert self._file is not None
-        return self._directory is None and _inode(self._file) != _inode(self._path)
+        if self._directory is not None:
+            return _inode(self._directory) != _inode(self._folder)
+        return _inode(self._file) != _inode(self._path)
 
 
 def is_locked(folder: Path) -> bool:

@@ -141,9 +141,9 @@ def evaluate(
 def no_time_limit(environment: Environment, config: RunConfig) -> str:
     """What to say before the first episode of an environment that declares no time limit; empty if
     it declares one (or its suite's protocol does)."""
-    if getattr(environment, "time_limit", EPISODE_LIMIT) is not None:
-        return ""
     limit, what = config.protocol.max_episode_steps, "episodes are truncated"
+    if getattr(environment, "time_limit", limit) is not None:
+        return ""
     how = "protocol.max_episode_steps"
     if limit is None:
         limit, what, how = EPISODE_LIMIT, "evaluation episodes are truncated", f"set {how}"

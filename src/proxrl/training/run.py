@@ -156,8 +156,6 @@ def resume(
     with place.locked(), _set_up(config) as setup:
         _check_resources(config, setup, place, display)
         state = _newest_state(place, before, setup, display)
-        if config != before:
-            place.write_config(config)
         return _train(config, setup, place, display, callbacks, state)
 
 
@@ -175,8 +173,8 @@ def _require_arguments(config: Any, callbacks: Sequence[Callback]) -> None:
 
 def is_finished(place: RunFolder, config: RunConfig, display: Display) -> bool:
     """Whether an intact checkpoint has all the steps (its name alone is not enough); then says so
-    and cleans up. Raises `UserError` if it cannot be resumed with this config. Does not import
-    torch."""
+    and cleans up. Raises `UserError` if it cannot be resumed with this config, also if that has no
+    more steps than an unfinished run has done. Does not import torch."""
     before = place.config()
     _require_resumable(before, resolved(config))
     if (place.newest_step() or 0) < config.steps:
@@ -189,9 +187,14 @@ def is_finished(place: RunFolder, config: RunConfig, display: Display) -> bool:
     state = place.newest_checkpoint(say=lambda line: None, check=check)
     if state is None or state["step"] < config.steps:
         return False
-    display.say(
-        f"{place.path} is finished at step {before.steps:,}: set more steps (--steps) to extend it"
-    )
+    done, planned = state["step"], state.get("config", {}).get("steps", before.steps)
+    if done < planned:
+        raise UserError(
+            f"{place.path} is at step {done:,} of {planned:,}, and steps is {config.steps:,}: set "
+            f"more than {done:,} (--steps), for example {planned:,} to continue it; nothing was "
+            "changed"
+        )
+    display.say(f"{place.path} is finished at step {done:,}: set more steps (--steps) to extend it")
     if not place.is_tidy(config):  # perhaps killed after its last checkpoint
         with place.locked():
             place.tidy(config)
@@ -254,7 +257,7 @@ def _check_resources(config: RunConfig, setup: "Setup", place: RunFolder, displa
     needs = requirements(config, setup)
     require_room(needs, place)
     if not isinstance(display, Quiet):
-        steps = config.steps - (place.newest_step() or 0)
+        steps = max(0, config.steps - (place.newest_step() or 0))
         needs = needs._replace(seconds=seconds_of(config, setup, steps))
         display.say(f"{config.agent} on {config.env} {needs}")
     if line := no_time_limit(setup.environment, config):
@@ -296,6 +299,8 @@ def _train(
         try:
             place.failure.unlink(missing_ok=True)
             run = Trainer(config, place, state, display.say, setup)
+            if place.config() != config:  # now that it can be continued with these settings
+                place.write_config(config)
             try:
                 _drive(run, display, Callbacks([display, *callbacks]), caught)
                 agent = run.agent()
@@ -314,6 +319,7 @@ def _train(
     if agent.step < config.steps:
         display.say(f"stopped by a callback at step {agent.step:,}; `resume` continues the run")
     else:
+        place.require_newest()
         place.tidy(config)
     return agent
 
