@@ -161,6 +161,22 @@ def test_a_measurement_that_is_not_finite_leaves_the_mean_as_it_is() -> None:
     assert estimate.signals == pytest.approx([(0.2 * 7 + 0.4 * 8) / 15])
 
 
+def test_measurements_below_zero_count_as_zero() -> None:
+    measured = iter([0.2, -0.6, 0.4])
+    options = AdaptiveOptions(smoothing=0.5, warmup_updates=1, kappa_max=9.0)
+    estimate = KappaEstimate(options, updates_per_sync=40)
+    for _ in range(41):
+        estimate.advance(lambda: torch.tensor([next(measured, 9.0)]))
+    assert estimate.signals == pytest.approx([(0.2 + 0.4 * 4) / 7])
+
+
+def test_the_positive_part_of_noise_is_small_for_many_weights() -> None:
+    generator = torch.Generator().manual_seed(3)
+    noise = torch.randn(60, 100_000, generator=generator)
+    found = [max(0.0, *shares(noise[:number])) for number in range(20, 60, 10)]
+    assert max(found) < 1e-3
+
+
 def test_kappa_is_at_most_n() -> None:
     """A pull of kappa/N = 1 is all the way to the anchor."""
     options = AdaptiveOptions(kappa_min=5.0, kappa_max=9.0, warmup_updates=1)

@@ -31,6 +31,12 @@ so that with sums over coordinates the share of signal rho = sum s^2 / sum (s^2 
 
 Over N updates the signal adds up to N s and the noise to sqrt(N) sigma: r = N rho / (1 - rho).
 
+*Measurements below zero count as zero.* In training sum m^2 is often below b sum v: weights that
+oscillate give gradients of opposite directions some updates apart. On MinAtar the mean of rho with
+its sign is negative from about 60,000 steps on (docs/results.md), and kappa would stay at its upper
+bound. The mean of the positive parts is the signal of those updates that show some; for noise alone
+it tends to zero with the number of weights.
+
 What this leaves out: Adam's division by sqrt(v), gradients that correlate from one update to the
 next (a replay's batches overlap), signal that turns within N updates, and that a pull of kappa/N
 per update keeps a little more than (1 - exp(-kappa))/kappa where N is small.
@@ -128,8 +134,8 @@ def kappa_of(share: Tensor, updates_per_sync: float, polyak: bool = False) -> Te
 class KappaEstimate:
     """kappa of each part of the weights, in the course of training.
 
-    Every 10 updates the share of signal rho is measured and enters a running mean; every N updates
-    kappa is set from this mean and stays until the next time. In the learner, a device is waited
+    Every 10 updates the share of signal rho is measured and its positive part enters a running
+    mean; every N updates kappa is set from this mean and stays until the next time. In the learner, a device is waited
     for once in N updates.
     """
 
@@ -162,13 +168,14 @@ class KappaEstimate:
         self._updates += 1
 
     def _add(self, now: Tensor | None) -> None:
-        """Measurements that are not finite (a diverged run) leave the mean as it is."""
+        """Measurements below zero count as zero; those that are not finite (a diverged run) leave
+        the mean as it is."""
         if now is None:
             return
         past = self.options.smoothing
         old = torch.zeros_like(now) if self._shares is None else self._shares.to(now.device)
         mean = old / self._weight if self._weight else old
-        now = torch.where(now.isfinite(), now, mean)
+        now = torch.where(now.isfinite(), now.clamp(min=0.0), mean)
         self._shares = past * old + (1.0 - past) * now
         self._weight = past * self._weight + (1.0 - past)
 
