@@ -135,8 +135,8 @@ class KappaEstimate:
     """kappa of each part of the weights, in the course of training.
 
     Every 10 updates the share of signal rho is measured and its positive part enters a running
-    mean; every N updates kappa is set from this mean and stays until the next time. In the learner, a device is waited
-    for once in N updates.
+    mean; every N updates kappa is set from this mean and stays until the next time. In the learner,
+    a device is waited for once in N updates.
     """
 
     def __init__(
