@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 
 from proxrl.config import RunConfig
+from proxrl.config.validity import LARGEST
 from proxrl.errors import UserError
 from proxrl.files import plain, read_bytes
 from proxrl.report.protocol import cut, place_of
 from proxrl.report.series import NAMES
-from proxrl.runs.record import CURVES, LARGEST, Run
+from proxrl.runs.record import CURVES, Run
 from proxrl.types import Array
 
 TRAINING, EVALUATIONS, TABLE = "training episodes", "evaluations", "returns"  # what is logged
