@@ -30,6 +30,7 @@ ODD = (
     "None",
 )
 OPTIONS = [f"--{path.replace('_', '-')}" for path in flatten(presets.make("dqn", "CartPole-v1"))]
+DEEP = f"FrozenLake-v1,x={'[' * 30_000}"
 NAMES = ("\0", "x" * 300, "[/red]", "no:where", "\udcff", "~nobody/x")
 COMMANDS = ("resume", "eval", "play", "runs", "report", "study", "frobnicate")
 
@@ -78,7 +79,7 @@ LINES = [
     ),
     *([command, name] for command in COMMANDS for name in NAMES),
     *(["train", name, "--env", "CartPole-v1"] for name in NAMES),
-    *(["train", "dqn", "--env", name] for name in NAMES),
+    *(["train", "dqn", "--env", name] for name in (*NAMES, DEEP)),
 ]
 VALID = {("--learner.annealed-rate", "None")}
 SAMPLE = random.Random(0).sample(LINES, 25)
@@ -118,6 +119,31 @@ def test_an_odd_line_is_refused_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     require_refused_or_run(line, tmp_path, monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("command", [["train", "dqn", "--env"], ["tune", "dqn-pro", "--env"]])
+def test_arguments_nested_too_deeply_are_refused_in_one_line(
+    command: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    require_refused_or_run([*command, DEEP], tmp_path, monkeypatch, capsys)
+
+
+def test_a_config_with_arguments_nested_too_deeply_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    run.write_config(presets.make("dqn", "FrozenLake-v1").override({"env": DEEP}))
+    for command in ("resume", "eval", "play"):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main([command, str(run.path)])
+        said = capsys.readouterr().err
+        assert said.startswith("proxrl: ")
+        assert len(said.splitlines()) == 1
+        assert len(said) < 600
 
 
 @pytest.mark.faults

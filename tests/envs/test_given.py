@@ -66,6 +66,27 @@ def test_arguments_that_a_config_cannot_hold_are_rejected(value: object) -> None
         with_arguments("FrozenLake-v1", {"desc": value})
 
 
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_arguments_that_are_nested_too_deeply_are_rejected() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    for value in (nested(30_000), endless):
+        with pytest.raises(
+            UserError, match=r"env_kwargs: desc = \[.* cannot be written"
+        ) as refused:
+            with_arguments("FrozenLake-v1", {"desc": value})
+        assert len(str(refused.value)) < 200
+    with pytest.raises(UserError, match=r"desc = \[+\.\.\. is nested too deeply") as refused:
+        arguments_of("FrozenLake-v1,desc=" + "[" * 30_000)
+    assert len(str(refused.value)) < 200
+
+
 def test_an_id_with_keyword_arguments_is_made_with_them(tmp_path: Path) -> None:
     config = presets.make("dqn", "FrozenLake-v1", SMALL, env_kwargs={"is_slippery": False})
     assert config.env == "FrozenLake-v1,is_slippery=false"

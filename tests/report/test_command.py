@@ -4,6 +4,7 @@ import contextlib
 import csv
 import errno
 import hashlib
+import itertools
 import json
 import os
 import shutil
@@ -375,6 +376,48 @@ def test_a_corrupt_run_is_a_warning(runs: Path, tmp_path: Path, capsys) -> None:
     assert err == "proxrl: dqn_Pong_1 is skipped: metrics.jsonl line 21: not valid JSON"
     assert "DQN Pro" in out
     assert f"wrote {tmp_path / 'index.html'}" in out
+
+
+FORGED = {
+    "a period of 400 digits": {"train/period_returns": [[10**400, 1.0, 3]]},
+    "a short period": {"train/period_returns": [[1000, 1.0, 3], [-5, 1.0, 3]]},
+    "returns of 1e308": {"eval/mean_return": 1.7e308, "eval/returns": [-1.7e308]},
+    "a late step": {"step": 2**62},
+    "seed": {},
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("what", FORGED)
+def test_one_forged_run_among_good_ones_is_skipped(what: str, tmp_path: Path, capsys) -> None:
+    for agent, seed in itertools.product(("dqn", "dqn-pro"), (0, 1)):
+        config = preset(
+            agent, "CartPole-v1", {"evaluation.period_steps": 1000}, steps=1000, seed=seed
+        )
+        write_run(tmp_path / f"{agent}{seed}", config, lambda step: [step / 100, 5.0])
+    file = tmp_path / "dqn0" / ("metrics.jsonl" if FORGED[what] else "config.json")
+    changes = FORGED[what] or {"seed": 10**400}
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}) + "\n")
+    code, out, err = run_cli(capsys, str(tmp_path), "--resamples", "20")
+    assert code == 0
+    assert err.startswith(f"proxrl: dqn0 is skipped: {file.name}")
+    assert "\n" not in err
+    assert "DQN Pro" in out
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_largest_returns_are_reported(tmp_path: Path) -> None:
+    """Their squares, and squares of variances, are finite."""
+    for agent, seed in itertools.product(("dqn", "dqn-pro"), (0, 1, 2)):
+        config = preset(
+            agent, "ALE/Pong-v5", {"evaluation.period_steps": 1000}, steps=2000, seed=seed
+        )
+        write_run(
+            tmp_path / f"{agent}{seed}", config, lambda step, seed=seed: [(-1) ** seed * 1e50]
+        )
+    page, _ = make_report(tmp_path, resamples=20, say=pytest.fail)
+    with (page.parent / "scores.csv").open() as rows:
+        assert len(list(csv.DictReader(rows))) == 6
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Logs of other libraries: real ones of Stable-Baselines3, and CSV files."""
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -232,6 +233,16 @@ def test_curves_have_a_value_of_every_run_at_every_point(tmp_path: Path) -> None
         ('#{"t_start": 1}\nr,l,t\n1,0,3\n', "not a monitor.csv of Stable-Baselines3"),
         ('#{"t_start": 1}\nr,l,t\nnan,2,3\n', "a return that is not finite"),
         ('#{"t_start": 1}\nr,t\n1,2\n', "missing l"),
+        ('#{"t_start": "x"}\nr,l,t\n1,2,3\n', "monitor.csv: could not convert"),
+        ('#{"t_start": null}\nr,l,t\n1,2,3\n', "monitor.csv: float()"),
+        (f'#{{"t_start": {10**400}}}\nr,l,t\n1,2,3\n', "monitor.csv: int too large"),
+        ('#{"t_start": 1}\nr,l,t\n1,2,nan\n', "not a monitor.csv of Stable-Baselines3"),
+        ("#[1]\nr,l,t\n1,2,3\n", "monitor.csv: "),
+        ('#{"t_start": 1}\nr,l,t\n1,2,' + "1" * 200_000 + "\n", "monitor.csv: field larger than"),
+        ('#{"t_start": 1}\nr,l,t\n1,' + "x" * 100_000 + ",3\n", "monitor.csv: invalid literal"),
+        ('#{"t_start": 1}\nr,l,t\n' + f"1,{2**62},3\n" * 5, "more than 2^62 steps"),
+        ('#{"t_start": 1}\nr,l,t\n' + f"1,{10**400},3\n", "more than 2^62 steps"),
+        ('#{"t_start": 1}\nr,l,t\n' + "1.7e308,2,3\n" * 5, "a return of 1.7e+308"),
     ],
 )
 def test_a_damaged_monitor_file_is_a_corrupt_run(text: str, why: str, tmp_path: Path) -> None:
@@ -241,6 +252,7 @@ def test_a_damaged_monitor_file_is_a_corrupt_run(text: str, why: str, tmp_path: 
     assert logs == []
     assert [run.status for run in unreadable] == ["corrupt"]
     assert why in unreadable[0].note or not text
+    assert len(unreadable[0].note) < 300
 
 
 def test_the_last_line_of_a_killed_run_is_ignored(tmp_path: Path) -> None:
@@ -258,6 +270,55 @@ def test_evaluations_that_hold_code_are_not_loaded(tmp_path: Path) -> None:
     np.savez(folder / "evaluations.npz", timesteps=[1, 2], results=results)
     with pytest.raises(UserError, match=r"evaluations\.npz: .*allow_pickle"):
         read_runs(tmp_path)
+
+
+def evaluations(folder: Path, **arrays: object) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(folder / "evaluations.npz", **arrays)  # type: ignore[arg-type]
+    return folder / "evaluations.npz"
+
+
+def test_evaluations_with_flipped_bits_are_read_or_skipped(tmp_path: Path) -> None:
+    """Among these: zlib.error, tokenize.TokenError, NotImplementedError."""
+    steps, results = np.arange(1, 200) * 10, np.random.default_rng(0).random((199, 3))
+    path = evaluations(tmp_path / "ppo" / "CartPole-v1" / "0", timesteps=steps, results=results)
+    whole = path.read_bytes()
+    flips = random.Random(1)
+    notes = set()
+    for _ in range(600):
+        content = bytearray(whole)
+        for _ in range(flips.choice([1, 1, 3])):
+            content[flips.randrange(len(content))] ^= 1 << flips.randrange(8)
+        path.write_bytes(content)
+        logs, unreadable = read_logs(tmp_path, str)
+        assert len(logs) + len(unreadable) == 1
+        notes |= {run.note for run in unreadable}
+        for log in logs:
+            assert 1 <= log.steps[0] <= log.steps[-1] <= 2**62
+            assert np.isfinite(log.returns).all()
+    assert any("while decompressing" in note for note in notes)
+    assert any("EOF in multi-line statement" in note for note in notes)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ([1.0, np.nan], "invalid value"),
+        ([1j, 2j], "timesteps of complex128"),
+        (["1", "2"], "timesteps of <U1"),
+        ([1, 2**62 + 1], "at most 2^62"),
+        ([2**62, -(2**63) + 1], "steps do not increase"),
+        (np.array([1, 2**63], np.uint64), "steps do not increase"),
+        ([2, 1], "steps do not increase"),
+        ([0, 1], "steps do not increase"),
+    ],
+)
+def test_odd_steps_of_evaluations_are_refused(steps: object, why: str, tmp_path: Path) -> None:
+    evaluations(tmp_path / "ppo" / "CartPole-v1" / "0", timesteps=steps, results=[[1.0], [2.0]])
+    logs, (run,) = read_logs(tmp_path, str)
+    assert logs == []
+    assert why in run.note
 
 
 def test_two_logs_of_one_run_are_one(tmp_path: Path) -> None:
@@ -308,6 +369,12 @@ def test_rows_of_one_step_are_episodes_of_one_evaluation(tmp_path: Path) -> None
         ("agent,env,seed,step,return\na,b,0,1.5,1\n", "line 2: an agent, an environment and"),
         ("agent,env,seed,step,return\na,b,zero,1,1\n", "line 2: invalid literal"),
         ("agent,env,seed,step,return\na,b,0,0,1\n", "must be at least 1"),
+        (f"agent,env,seed,step,return\na,b,{10**400},1,1\n", "line 2: a step in [0, 2^62] and a"),
+        (f"agent,env,seed,step,return\na,b,0,{10**30},1\n", "line 2: a step in [0, 2^62] and a"),
+        ("agent,env,seed,step,return\na,b,0,inf,1\n", "line 2: "),
+        ("agent,env,seed,step,return\n" + "a" * 200_000 + ",b,0,1,1\n", "line 2: field larger"),
+        ("a" * 200_000 + "\n", "line 1: field larger than field limit"),
+        ("agent,env,seed,step,return\na,b,0,1,1e308\n", "a return of 1e+308: must be in"),
     ],
 )
 def test_other_csv_files_are_one_line(text: str, message: str, tmp_path: Path) -> None:

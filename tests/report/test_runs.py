@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,14 @@ def lines(run: Path) -> list[str]:
 
 def with_protocol(row: str, protocol: object) -> str:
     return json.dumps({**json.loads(row), "protocol": protocol})
+
+
+def with_field(row: str, **fields: object) -> str:
+    return json.dumps({**json.loads(row), **{k.replace("__", "/"): v for k, v in fields.items()}})
+
+
+def with_periods(row: str, *periods: object) -> str:
+    return with_field(row, train__period_returns=periods)
 
 
 def test_a_finished_run(tmp_path: Path) -> None:
@@ -79,6 +88,32 @@ def test_a_last_line_cut_by_a_kill_is_not_damage(tmp_path: Path) -> None:
         (lambda rows: [*rows[:3], rows[3].replace("60.0", "NaN")], "line 4: a return"),
         (lambda rows: [rows[0].replace("20.0", "Infinity"), *rows[1:]], "line 1: a return"),
         (lambda rows: [rows[0].replace("20.0", "1e999"), *rows[1:]], "line 1: a return"),
+        (
+            lambda rows: [*rows[:3], with_field(rows[3], eval__mean_return=1.7e308)],
+            "line 4: a return of 1.7e+308: must be in [-1e+50, 1e+50]",
+        ),
+        (
+            lambda rows: [*rows[:3], with_field(rows[3], eval__returns=[-1.7e308])],
+            "line 4: a return of -1.7e+308",
+        ),
+        (
+            lambda rows: [with_field(row, step=2**62 - 3 + at) for at, row in enumerate(rows[:3])],
+            "line 1: step 4,611,686,018,427,387,901 of a run of 4,000 steps",
+        ),
+        (lambda rows: [*rows[:3], with_periods(rows[3], [10**400, 1.0, 3])], "line 4: Expected"),
+        (lambda rows: [*rows[:3], with_periods(rows[3], [10**30, 1.0, 3])], "line 4: Expected"),
+        (lambda rows: [*rows[:3], with_periods(rows[3], [-5, 1.0, 3])], "line 4: Expected"),
+        (lambda rows: [*rows[:3], with_periods(rows[3], [0, 0, 0])], "line 4: Expected"),
+        (lambda rows: [*rows[:3], with_periods(rows[3], [1000, 1.0, -3])], "line 4: Expected"),
+        (lambda rows: [*rows[:3], with_periods(rows[3], [1000, 1e308, 3])], "line 4: a return of"),
+        (
+            lambda rows: [with_periods(rows[0], [2000, 1.0, 3]), *rows[1:]],
+            "line 1: a period of training that ends at step 2000",
+        ),
+        (
+            lambda rows: [*rows[:3], with_periods(rows[3], [3000, 1.0, 3], [2000, 1.0, 3])],
+            "line 4: a period of training that ends at step 2000",
+        ),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, damage, note: str | None) -> None:
@@ -102,6 +137,19 @@ def test_numbers_that_json_lacks_are_read(tmp_path: Path) -> None:
     assert np.isnan(found.curves["sync_distance"][0])
 
 
+def test_measurements_without_a_finite_mean_are_not_measured(tmp_path: Path) -> None:
+    run = write(tmp_path)
+    rows = [
+        with_field(row, train__sync_distance=value, rule__kappa=value)
+        for row, value in zip(lines(run), (1e50, 1e308, math.inf, None), strict=True)
+    ]
+    (run / "metrics.jsonl").write_text("\n".join(rows) + "\n")
+    found = read_run(run, tmp_path)
+    assert found.status == "finished"
+    for name in ("sync_distance", "rule/kappa"):
+        np.testing.assert_array_equal(found.curves[name], [1e50, math.nan, math.nan, math.nan])
+
+
 @pytest.mark.parametrize(
     ("content", "note"),
     [
@@ -115,6 +163,20 @@ def test_numbers_that_json_lacks_are_read(tmp_path: Path) -> None:
         ),
         ('{"agent": "dqn", "env": "CartPole-v1", "steps": 0}', "invalid steps = 0: must be in"),
         ('{"agent": "dqn", "env": 3}', "invalid env 3: must be a string"),
+        (
+            f'{{"agent": "dqn", "env": "CartPole-v1", "seed": {10**400}}}',
+            "invalid seed: must be in [0, 2^63)",
+        ),
+        ('{"agent": "dqn", "env": "CartPole-v1", "seed": -1}', "invalid seed: must be in"),
+        (
+            f'{{"agent": "dqn", "env": "CartPole-v1", "target": {{"period": {2**63}}}}}',
+            "invalid target.period: must be at most 2^62",
+        ),
+        (
+            f'{{"agent": "dqn", "env": "ALE/Pong-v5", "steps": {2**61}, '
+            '"protocol": {"frame_skip": 4}}',
+            "more than 2^62 frames",
+        ),
         (
             '{"agent": "dqn", "env": "CartPole-v1", "evaluation": {"period_steps": 0}}',
             "invalid evaluation.period_steps = 0",

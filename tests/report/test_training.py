@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,34 @@ def test_runs_with_another_period_or_without_a_record_have_none(tmp_path: Path) 
     older = write_run(tmp_path / "old", preset("dqn", "ALE/Pong-v5", steps=PERIOD), lambda _: [1.0])
     for folder in (other, older):
         assert len(training_curve(read_run(folder, tmp_path))) == 0
+
+
+def test_periods_of_an_earlier_setting_are_not_iterations(tmp_path: Path) -> None:
+    """Recorded every 125,000 steps until 250,000, then every 250,000; one of them twice."""
+    folder = write(tmp_path, 0, [-20.0, -19.0, -18.0])
+    periods = [(125_000, 1.0, 1), (PERIOD, 2.0, 1), (2 * PERIOD, -19.0, 1), (2 * PERIOD, -19.0, 1)]
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    rows = [{name: row[name] for name in row if name != KEY} for row in rows]
+    rows[-1][KEY] = [*periods, (3 * PERIOD, -18.0, 1)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    curve = training_curve(read_run(folder, tmp_path))
+    np.testing.assert_array_equal(curve, [math.nan, -19.0, -18.0])
+
+
+def test_a_period_that_is_shorter_than_an_iteration_is_no_curve(tmp_path: Path) -> None:
+    folder = write(tmp_path, 0, [-20.0])
+    text = (folder / "metrics.jsonl").read_text()
+    (folder / "metrics.jsonl").write_text(text.replace("[[250000,", "[[1000,"))
+    run = read_run(folder, tmp_path)
+    assert run.training.tolist() == [[1000.0, -20.0]]
+    assert len(training_curve(run)) == 0
+
+
+def test_a_period_in_the_far_future_takes_no_memory(tmp_path: Path) -> None:
+    folder = write(tmp_path, 0, [-20.0])
+    run = read_run(folder, tmp_path)
+    late = replace(run, training=np.array([[PERIOD, -20.0], [PERIOD * 2.0**40, -1.0]]))
+    assert training_curve(late).tolist() == [-20.0]
 
 
 def test_training_returns_are_compared_over_seeds(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A study's folder and its export, as a report reads them: figure and headline."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from proxrl.runs.folder import RunFolder
 from proxrl.runs.study_file import About, read_about
 from proxrl.studies.definition import load
 from proxrl.studies.expand import Job, expand
-from proxrl.studies.folder import export, opened, require_exportable
+from proxrl.studies.folder import export, export_files, opened, require_exportable
 from tests.report.synthetic import write_run
 
 GRID = ["rainbow", "rainbow-pro-c-0.0125", "rainbow-pro-c-0.025", "rainbow-pro-c-0.05"]
@@ -114,6 +115,56 @@ def test_an_export_never_overwrites_anything_but_an_export_of_the_same_study(
         require_exportable(notes, other, scale, [], ours)
     refused(notes, "neither empty nor an export")
     refused(ours / "dqn", "it is the folder of a study")
+
+
+LINKED = ["study.json", "RUN", "RUN/config.json", "RUN/metrics.jsonl", "GROUP"]
+
+
+@pytest.mark.parametrize("name", LINKED)
+@pytest.mark.parametrize("dangling", [False, True])
+def test_an_export_writes_nothing_through_links(name: str, dangling: bool, tmp_path: Path) -> None:
+    study, ours, out = load("tune-c"), tmp_path / "ours", tmp_path / "out"
+    jobs = written(ours, "tune-c", GRID)
+    export(jobs, ours, out)
+    run = jobs[-1].folder.relative_to(ours)
+    link = out / name.replace("RUN", str(run)).replace("GROUP", run.parts[0])
+    target = tmp_path / "mine"
+    link.rename(target)
+    if dangling:
+        shutil.rmtree(target) if target.is_dir() else target.unlink()
+    link.symlink_to(target)
+    with (jobs[0].folder / "metrics.jsonl").open("a") as file:
+        file.write("{}\n")
+    before = contents(tmp_path)
+    with pytest.raises(UserError, match=f"{link} is a symbolic link"):
+        require_exportable(out, study, study.scales["smoke"], jobs, ours)
+    with pytest.raises(UserError, match="is a symbolic link"):  # made while the study ran
+        export(jobs, ours, out)
+    assert contents(tmp_path) == before
+
+
+def test_files_of_a_planning_study_are_not_exported_through_links(tmp_path: Path) -> None:
+    (tmp_path / "figure1.csv").write_text("new")
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "figure1.csv").symlink_to(tmp_path / "mine")
+    with pytest.raises(UserError, match=r"figure1\.csv is a symbolic link"):
+        export_files([tmp_path / "figure1.csv"], tmp_path / "out")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_the_folder_of_an_export_may_be_a_link(tmp_path: Path) -> None:
+    study, ours, out = load("tune-c"), tmp_path / "ours", tmp_path / "out"
+    jobs = written(ours, "tune-c", GRID)
+    (tmp_path / "elsewhere").mkdir()
+    out.symlink_to(tmp_path / "elsewhere")
+    for _ in range(2):
+        require_exportable(out, study, study.scales["smoke"], jobs, ours)
+        assert export(jobs, ours, out) == len(GRID)
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_a_folder_of_an_earlier_version_has_no_headline_until_it_is_opened(tmp_path: Path) -> None:

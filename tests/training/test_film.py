@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from proxrl import presets, resume, train
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.training import film as film_module
+from proxrl.training.evaluate import Evaluation
+from proxrl.training.film import film
 from proxrl.training.preflight import set_up
 from proxrl.training.run import Stopped
 from proxrl.types import Array, ObservationSpec
@@ -105,6 +108,60 @@ def test_an_evaluation_stopped_while_filming_is_repeated_with_its_video(
     resume(folder)
     assert videos(folder) == ["step-200.mp4", "step-400.mp4"]
     assert_same_bits(config(), whole, folder, ObservationSpec((4,), "float32", 1))
+
+
+PICTURE = np.zeros((8, 8, 3), np.uint8)
+EVALUATION = Evaluation([1.0], [2], {})
+
+
+def played(watch: Callable[[Array], None], stop: Callable[[], bool]) -> Evaluation:
+    for _ in range(3):
+        watch(PICTURE)
+    return EVALUATION
+
+
+def broken_before(watch: Callable[[Array], None], stop: Callable[[], bool]) -> Evaluation:
+    raise UserError("broken")
+
+
+def broken_after(watch: Callable[[Array], None], stop: Callable[[], bool]) -> Evaluation:
+    watch(PICTURE)
+    raise UserError("broken")
+
+
+def unseen(watch: Callable[[Array], None], stop: Callable[[], bool]) -> Evaluation:
+    return EVALUATION
+
+
+@pytest.mark.parametrize("name", ["film.gif", "film.mp4"])
+@pytest.mark.parametrize("play", [played, broken_before, broken_after, unseen])
+def test_files_beside_a_video_are_left_alone(play: Any, name: str, tmp_path: Path) -> None:
+    (tmp_path / f"part-{name}").write_text("mine")
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / f".part-{name}").symlink_to(tmp_path / "mine")
+    before = {path.name for path in tmp_path.iterdir()}
+    if play is played:
+        film(play, tmp_path / name, 1)
+        assert len(imageio.imread(tmp_path / name)) >= 1
+        before.add(name)
+        assert (tmp_path / name).stat().st_mode == (tmp_path / "mine").stat().st_mode
+    else:
+        with pytest.raises(UserError, match=r"broken|no image"):
+            film(play, tmp_path / name, 1)
+    assert {path.name for path in tmp_path.iterdir()} == before
+    assert (tmp_path / f"part-{name}").read_text() == "mine"
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_file_with_the_name_of_the_unfinished_video_is_neither_written_nor_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(film_module.secrets, "token_hex", lambda length: "0")
+    (tmp_path / ".part-0.gif").write_text("mine")
+    with pytest.raises(UserError, match=r"cannot write .*film\.gif: File exists"):
+        film(played, tmp_path / "film.gif", 1)
+    assert {path.name for path in tmp_path.iterdir()} == {".part-0.gif"}
+    assert (tmp_path / ".part-0.gif").read_text() == "mine"
 
 
 def test_a_video_that_ffmpeg_could_not_finish_is_incomplete(tmp_path: Path) -> None:

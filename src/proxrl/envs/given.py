@@ -16,6 +16,7 @@ What only this process knows can be resumed only after the same call has been ma
 import copy
 import inspect
 import json
+import reprlib
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -53,11 +54,16 @@ def name_of(given: Any, arguments: Mapping[str, Any] | None = None) -> str:
 def with_arguments(env: str, arguments: Mapping[str, Any]) -> str:
     """`FrozenLake-v1,is_slippery=false` for {"is_slippery": False}."""
     for name, value in arguments.items():
-        text = value if isinstance(value, str) else json.dumps(value, default=repr)
-        if {",", ":"} & set(text) or _value(text) != value or type(_value(text)) is not type(value):
+        try:
+            text = value if isinstance(value, str) else json.dumps(value, default=repr)
+            again = _value(text)
+            written = not {",", ":"} & set(text) and again == value and type(again) is type(value)
+        except (ValueError, RecursionError):  # nested too deeply, or in itself
+            written = False
+        if not written:
             raise UserError(
-                f"env_kwargs: {name} = {value!r:.40} cannot be written in a config: pass a "
-                "function that makes the environment instead"
+                f"env_kwargs: {name} = {reprlib.repr(value):.40} cannot be written in a config: "
+                "pass a function that makes the environment instead"
             )
         env += f",{name}={text}"
     return env
@@ -147,8 +153,13 @@ def arguments_of(env: str) -> tuple[str, dict[str, Any]]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.isidentifier():
-            raise UserError(f"invalid environment {env}: {pair!r} must be KEY=VALUE")
-        arguments[key] = _value(text)
+            raise UserError(f"invalid environment {env:.100}: {pair!r:.100} must be KEY=VALUE")
+        try:
+            arguments[key] = _value(text)
+        except RecursionError:
+            raise UserError(
+                f"invalid environment {name}: {key} = {text:.20}... is nested too deeply"
+            ) from None
     return name, arguments
 
 

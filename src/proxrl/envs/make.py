@@ -16,6 +16,7 @@ from proxrl.envs.given import PYTHON, arguments_of, factory_of, made_by
 from proxrl.envs.gym import Gym
 from proxrl.envs.journal import Environment
 from proxrl.errors import UserError, what_raised
+from proxrl.figures import without_matplotlibrc
 from proxrl.plugins import current_folder, import_module, imported
 from proxrl.suites import BUILT_IN, Suite, all_suites, bare_id, suite_of
 from proxrl.types import ObservationSpec
@@ -113,7 +114,8 @@ def _import_provider(env: str, suite: Suite) -> None:
 def _import_of_suite(env: str, suite: Suite) -> None:
     assert suite.provider is not None
     try:
-        provider = importlib.import_module(suite.provider)
+        with without_matplotlibrc():  # which MinAtar imports
+            provider = importlib.import_module(suite.provider)
     except ImportError:
         how = f": {suite.install}" if suite.install else f", module {suite.provider}"
         raise UserError(f"{env} needs {suite.title}{how}") from None

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from proxrl.errors import UserError
+from proxrl.figures import drawing
 from proxrl.planning.adaptive import AdaptiveBeta
 from proxrl.planning.figure import NoiseKind, policy_errors, save_figure, standard_error
 from proxrl.planning.mdp import MDP, from_gymnasium, garnet
@@ -182,6 +183,7 @@ def write_csv(results: Sequence[Comparison], path: Path) -> None:
                 writer.writerow(_row(result, at))
 
 
+@drawing()
 def draw(results: Sequence[Comparison]) -> "Figure":
     """One column per problem, one row per n; bands are one standard error."""
     from matplotlib.figure import Figure

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from proxrl.errors import UserError
+from proxrl.figures import drawing
 from proxrl.planning.mdp import MDP
 from proxrl.planning.operators import check_steps
 from proxrl.planning.pmpi import BetaRule, Noise, check_beta, iterate, policy_error
@@ -207,6 +208,7 @@ def write_csv(result: Figure1, path: Path) -> None:
             )
 
 
+@drawing()
 def draw(result: Figure1) -> "Figure":
     """Panels side by side; bands are one standard error, dots mark the best beta."""
     from matplotlib import colormaps
@@ -246,12 +248,10 @@ def save(result: Figure1, folder: Path) -> list[Path]:
 
 def save_figure(figure: "Figure", folder: Path, name: str) -> list[Path]:
     """Write NAME.png and NAME.svg to `folder`, without dates, for reproducible bytes."""
-    from matplotlib import rc_context
-
     folder.mkdir(parents=True, exist_ok=True)
     png, svg = folder / f"{name}.png", folder / f"{name}.svg"
-    figure.savefig(png, metadata={"Software": None})
-    with rc_context({"svg.hashsalt": "proxrl"}):
+    with drawing({"svg.hashsalt": "proxrl"}):
+        figure.savefig(png, metadata={"Software": None})
         figure.savefig(svg, metadata={"Date": None})
     return [png, svg]
 

@@ -13,9 +13,9 @@ all of them have reached.
 import csv
 import io
 import json
+import math
 import os
 import re
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 
 from proxrl.config import RunConfig
-from proxrl.errors import UserError
+from proxrl.config.validity import LARGEST
+from proxrl.errors import UserError, printable
 from proxrl.files import plain, read_bytes
 from proxrl.report.protocol import cut, place_of
 from proxrl.report.series import NAMES
-from proxrl.runs.record import CURVES, LARGEST, Run
+from proxrl.runs.record import CURVES, Run, problem_of
 from proxrl.types import Array
 
 TRAINING, EVALUATIONS, TABLE = "training episodes", "evaluations", "returns"  # what is logged
@@ -54,10 +55,7 @@ COLUMNS = {
     "return": ("return", "score", "episode_return", "reward"),
 }
 MOST_POINTS = 100
-FORMATS = (  # what reading a damaged file raises
-    *(OSError, ValueError, KeyError, IndexError, TypeError, EOFError, zipfile.BadZipFile),
-    *(ArithmeticError, RecursionError),
-)
+LONGEST_REASON = 200  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,49 +113,58 @@ def _monitor(folder: Path, label: str, layout: str | None) -> list[Log]:
     episodes: list[tuple[float, int, float]] = []
     env = ""
     for path in sorted(folder.glob("*monitor.csv")):
-        header, rows = _monitor_file(path)
-        env = env or str(header.get("env_id") or "")
-        start = float(header.get("t_start", 0.0))
-        episodes += [(start + clock, length, value) for value, length, clock in rows]
+        its_env, its_episodes = _monitor_file(path)
+        env = env or its_env
+        episodes += its_episodes
     if not episodes:
         raise _Damaged("no episode in monitor.csv")
+    if sum(length for _, length, _ in episodes) > LARGEST:  # the array below would wrap
+        raise _Damaged("monitor.csv: more than 2^62 steps")
     episodes.sort(key=lambda one: one[0])
-    steps = np.cumsum([length for _, length, _ in episodes])
+    steps = np.cumsum([length for _, length, _ in episodes], dtype=np.int64)
     agent, env, seed = _identity(folder, layout, env)
     returns = np.array([value for *_, value in episodes])
     return [_log(label, TRAINING, agent, env, seed, steps, returns)]
 
 
-def _monitor_file(path: Path) -> tuple[dict[str, Any], list[tuple[float, int, float]]]:
-    """The header, and (return, length, clock) of every episode."""
+def _monitor_file(path: Path) -> tuple[str, list[tuple[float, int, float]]]:
+    """The environment, "" if it is not named, and (clock, length, return) of every episode."""
     try:
         with open(path, newline="", opener=plain) as file:
             first, *lines = file.read().splitlines(keepends=True)
         header = json.loads(first.removeprefix("#"))
         whole = [line for line in lines if line.endswith("\n")]  # a killed run's last may not be
-        rows = list(csv.DictReader(whole))
-        found = [(float(row["r"]), int(row["l"]), float(row["t"])) for row in rows]
-    except FORMATS as error:
+        start = float(header.get("t_start", 0.0))
+        found = [
+            (start + float(row["t"]), int(row["l"]), float(row["r"]))
+            for row in csv.DictReader(whole)
+        ]
+    except Exception as error:  # whatever the parsers raise
         raise _Damaged(f"{path.name}: {_reason(error)}") from None
-    if not isinstance(header, dict) or any(length < 1 for _, length, _ in found):
+    if not all(length >= 1 and math.isfinite(clock) for clock, length, _ in found):
         raise _Damaged(f"{path.name}: not a monitor.csv of Stable-Baselines3")
-    return header, found
+    return str(header.get("env_id") or ""), found
 
 
 def _evaluations(path: Path, label: str, layout: str | None) -> list[Log]:
     try:
-        with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as file:
-            steps = np.asarray(file["timesteps"], np.int64)
-            results = np.asarray(file["results"], np.float64)
-    except FORMATS as error:
+        with (
+            np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as file,
+            np.errstate(all="raise"),
+        ):
+            steps, results = file["timesteps"], file["results"]
+            if not {steps.dtype.kind, results.dtype.kind} <= set("iuf"):
+                raise ValueError(f"timesteps of {steps.dtype} and results of {results.dtype}")
+            steps, results = steps.astype(np.int64), results.astype(np.float64)
+    except Exception as error:  # whatever zipfile, zlib, tokenize and NumPy raise
         raise _Damaged(f"{path.name}: {_reason(error)}") from None
     if results.ndim != 2 or steps.shape != results.shape[:1] or not results.size:
         raise _Damaged(f"{path.name}: timesteps {steps.shape} and results {results.shape}")
-    if (np.diff(steps, prepend=0) <= 0).any():
+    if (steps[1:] <= steps[:-1]).any() or steps[0] < 1:
         raise _Damaged(f"{path.name}: steps do not increase")
     env = ""
     for monitor in sorted(path.parent.glob("*monitor.csv")):
-        env = env or str(_monitor_file(monitor)[0].get("env_id") or "")
+        env = env or _monitor_file(monitor)[0]
     agent, env, seed = _identity(path.parent, layout, env)
     episodes = results.shape[1]
     period = int(np.median(np.diff(steps, prepend=0)))
@@ -171,8 +178,8 @@ def _table(path: Path, label: str, layout: str | None) -> list[Log]:
         text = read_bytes(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {_reason(error)}") from None
-    rows = csv.reader(io.StringIO(text))
-    heads = [head.strip().lower() for head in next(rows, [])]
+    rows = _rows(path, text)
+    heads = [head.strip().lower() for head in next(rows, (0, []))[1]]
     at = {}
     for name, names in COLUMNS.items():
         place = next((heads.index(one) for one in names if one in heads), None)
@@ -183,18 +190,20 @@ def _table(path: Path, label: str, layout: str | None) -> list[Log]:
             )
         at[name] = place
     runs: dict[tuple[str, str, int], list[tuple[int, float]]] = {}
-    for row in rows:
+    for number, row in rows:
         if not row:
             continue
         try:
             agent, env = row[at["agent"]].strip(), row[at["env"]].strip()
-            step = float(row[at["step"]])
+            step, seed = float(row[at["step"]]), int(row[at["seed"]])
             if not step.is_integer() or not agent or not env:
                 raise ValueError("an agent, an environment and a whole number of steps are needed")
+            if not 0 <= step <= LARGEST or abs(seed) > LARGEST:
+                raise ValueError("a step in [0, 2^62] and a seed of at most 2^62 are needed")
             episode = int(step), float(row[at["return"]])
-            runs.setdefault((agent, env, int(row[at["seed"]])), []).append(episode)
+            runs.setdefault((agent, env, seed), []).append(episode)
         except (ValueError, IndexError, OverflowError) as error:
-            raise UserError(f"{path} line {rows.line_num}: {_reason(error)}") from None
+            raise UserError(f"{path} line {number}: {_reason(error)}") from None
     if not runs:
         raise UserError(f"{path} has no rows")
     logs = []
@@ -204,6 +213,19 @@ def _table(path: Path, label: str, layout: str | None) -> list[Log]:
         name = f"{label}: {agent}, {env}, seed {seed}"
         logs.append(_log(name, TABLE, agent, env, seed, steps, returns))
     return logs
+
+
+def _rows(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file with the number of their last line."""
+    rows = csv.reader(io.StringIO(text))
+    while True:
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            raise UserError(f"{path} line {rows.line_num}: {_reason(error)}") from None
+        if row is None:
+            return
+        yield rows.line_num, row
 
 
 def _log(
@@ -219,10 +241,10 @@ def _log(
     for what, text in (("agent", agent), ("environment", env)):
         if not text.isprintable():
             raise _Damaged(f"invalid {what} {text!r:.40}: not printable")
-    if not np.isfinite(returns).all():
-        raise _Damaged("a return that is not finite")
-    if not 1 <= int(steps[-1]) <= LARGEST or int(steps[0]) < 0:
-        raise _Damaged(f"invalid last step {steps[-1]}: must be at least 1")
+    if wrong := problem_of(returns.tolist()):
+        raise _Damaged(wrong)
+    if not 1 <= int(steps[-1]) <= LARGEST:
+        raise _Damaged(f"invalid last step {steps[-1]}: must be at least 1 and at most 2^62")
     usual = agent.lower().replace("_", "-")  # DQN_Pro: the name and colours of dqn-pro
     name = usual if usual in NAMES else agent
     return Log(label, returns_are, name, env, seed, steps, returns, settings or {})
@@ -233,7 +255,7 @@ def _reason(error: Exception) -> str:
         return f"missing {error.args[0]}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return " ".join(str(error).split()) or type(error).__name__
+    return printable(" ".join(str(error).split())[:LONGEST_REASON]) or type(error).__name__
 
 
 # ------------------------------------------------------------------------- agent, env and seed

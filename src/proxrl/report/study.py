@@ -214,7 +214,7 @@ def _block(
 ) -> Block:
     shape = (len(seeds), len(games))
     final, area = np.full(shape, np.nan), np.full(shape, np.nan)
-    curves = {name: np.full((*shape, count), np.nan, np.float32) for name in measured}
+    curves = {name: np.full((*shape, count), np.nan) for name in measured}
     for run in runs:
         at = seeds.index(run.asked.seed), games.index(game_of(run.asked.env))
         returns = run.curves["eval_return"]

@@ -18,6 +18,7 @@ from proxrl.report.study import Block, StudyResults, game_of
 from proxrl.runs.record import Run
 from proxrl.types import Array
 
+MOST_ITERATIONS = 10_000  # of a curve; the published ones have 200
 PUBLISHED_PROTOCOL = {
     "protocol.sticky_actions": 0.25,
     "protocol.frame_skip": 4,
@@ -47,9 +48,13 @@ def training_curve(run: Run) -> Array:
     """Mean training return by iteration of 250,000 agent steps; NaN where none was recorded."""
     if run.config is None or run.config.evaluation.training_period_steps != ITERATION_STEPS:
         return np.empty(0)
-    iterations = (run.training[:, 0] // ITERATION_STEPS).astype(int) - 1
+    ends, means = run.training.T
+    lengths = np.diff(ends, prepend=0.0)
+    whole = (ends % ITERATION_STEPS == 0) & (lengths >= ITERATION_STEPS)  # else of another setting
+    whole &= ends <= MOST_ITERATIONS * ITERATION_STEPS
+    iterations = (ends[whole] // ITERATION_STEPS).astype(int) - 1
     curve = np.full(iterations.max(initial=-1) + 1, np.nan)
-    curve[iterations] = run.training[:, 1]
+    curve[iterations] = means[whole]
     return curve
 
 

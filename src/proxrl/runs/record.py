@@ -2,13 +2,14 @@
 
 Only config.json, metrics.jsonl, failure.txt and the lock are read. An incomplete last line is
 ignored; any other damage makes the run `corrupt`, with a note that names the line. That includes
-returns that are not finite, because no score can be computed from them.
+returns from which no score can be computed, because they or their squares are not finite, and
+steps, seeds and periods of training that no run can have.
 """
 
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,30 +17,35 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from proxrl.config import RunConfig, from_json
+from proxrl.config import RunConfig, flatten, from_json
+from proxrl.config.validity import LARGEST
 from proxrl.errors import printable
 from proxrl.files import read_bytes
 from proxrl.runs.folder import CONFIG, METRICS, RunFolder
 from proxrl.runs.status import Status, status_of
 from proxrl.types import Array
 
-LARGEST = 2**62  # maximum number of steps
+LARGEST_VALUE = 1e50  # rewards are at most 3.4e38; fourth powers and their sums stay finite
 CURVES = ("eval_return", "sync_distance", "value_distance", "parameter_distance")
 RULE = "rule/"  # what the names of a proximal rule's own metrics begin with
 MOST_RULE_METRICS = 64  # in a file; the rest is ignored
 
 
+_Step = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+
+
 class _Line(msgspec.Struct, gc=False):
     """The fields that are read from a line of metrics.jsonl; the rest must be valid JSON."""
 
-    step: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+    step: _Step
     eval_return: float = msgspec.field(name="eval/mean_return")
     returns: Annotated[list[float], msgspec.Meta(min_length=1)] = msgspec.field(name="eval/returns")
     protocol: msgspec.Raw
     sync_distance: float | None = msgspec.field(name="train/sync_distance", default=None)
     value_distance: float | None = msgspec.field(name="train/value_distance", default=None)
     parameter_distance: float | None = msgspec.field(name="train/parameter_distance", default=None)
-    periods: list[tuple[int, float | None, int]] = msgspec.field(
+    periods: list[tuple[_Step, float | None, _Count]] = msgspec.field(
         name="train/period_returns", default=[]
     )
 
@@ -93,6 +99,7 @@ def read_run(path: Path, root: Path) -> Run:
     try:
         config = _config(path)
         lines, of_the_rule = _lines(path / METRICS)
+        _check_lines(lines, config)
         protocols = _protocols(lines)
         status = status_of(place, config, lines[-1].step if lines else 0)
     except (Corrupt, OSError) as damage:
@@ -148,7 +155,7 @@ def _config(path: Path) -> RunConfig:
 
 
 def _checked(config: RunConfig) -> RunConfig:
-    """The config, if its counts are valid divisors."""
+    """The config, if its counts are valid divisors and its numbers can be drawn."""
     counts = {
         "steps": config.steps,
         "evaluation.period_steps": config.evaluation.period_steps,
@@ -156,7 +163,14 @@ def _checked(config: RunConfig) -> RunConfig:
     }
     for name, count in counts.items():
         if not 1 <= count <= LARGEST:
-            raise Corrupt(f"{CONFIG}: invalid {name} = {count}: must be in [1, 2^62]")
+            raise Corrupt(f"{CONFIG}: invalid {name} = {count!s:.40}: must be in [1, 2^62]")
+    if config.steps * config.protocol.frame_skip > LARGEST:
+        raise Corrupt(f"{CONFIG}: invalid steps {config.steps}: more than 2^62 frames")
+    for name, value in flatten(config).items():
+        if isinstance(value, int) and abs(value) > LARGEST and name != "seed":
+            raise Corrupt(f"{CONFIG}: invalid {name}: must be at most 2^62")
+    if not 0 <= config.seed < 2**63:
+        raise Corrupt(f"{CONFIG}: invalid seed: must be in [0, 2^63)")
     if math.isnan(config.pull_per_sync):  # also raises if it cannot be computed
         raise Corrupt(f"{CONFIG}: the pull per sync is not a number")
     return config
@@ -176,14 +190,37 @@ def _lines(path: Path) -> tuple[list[_Line], dict[str, Array]]:
     except (msgspec.DecodeError, RecursionError):
         texts = enumerate(whole.splitlines(), start=1)
         lines = [_one_line(text, at) for at, text in texts if text.strip()]
-    before = 0
+    return lines, _rule_metrics(whole)
+
+
+def _check_lines(lines: list[_Line], config: RunConfig) -> None:
+    """Raise `Corrupt` for the first line that no run writes."""
+    before = period = 0
     for at, line in enumerate(lines, start=1):
         if line.step <= before:
             raise Corrupt(f"{METRICS} line {at}: steps do not increase")
-        if not all(map(math.isfinite, (line.eval_return, *line.returns))):
-            raise Corrupt(f"{METRICS} line {at}: a return that is not finite")
+        if not before and line.step > config.steps:
+            raise Corrupt(
+                f"{METRICS} line {at}: step {line.step:,} of a run of {config.steps:,} steps"
+            )
+        means = (mean for _, mean, _ in line.periods if mean is not None)
+        if wrong := problem_of((line.eval_return, *line.returns, *means)):
+            raise Corrupt(f"{METRICS} line {at}: {wrong}")
+        for end, _, _ in line.periods:
+            if not period <= end <= line.step:  # earlier versions may have recorded one twice
+                raise Corrupt(f"{METRICS} line {at}: a period of training that ends at step {end}")
+            period = end
         before = line.step
-    return lines, _rule_metrics(whole)
+
+
+def problem_of(returns: Iterable[float]) -> str:
+    """What is wrong with a return from which no score can be computed; "" if there is none."""
+    wrong = [one for one in returns if not -LARGEST_VALUE <= one <= LARGEST_VALUE]
+    if not wrong:
+        return ""
+    if not all(map(math.isfinite, wrong)):
+        return "a return that is not finite"
+    return f"a return of {wrong[0]:.2g}: must be in [-{LARGEST_VALUE:g}, {LARGEST_VALUE:g}]"
 
 
 def _one_line(text: bytes, at: int) -> _Line:
@@ -215,15 +252,19 @@ def _rule_metrics(content: bytes) -> dict[str, Array]:
                 if name not in found and len(found) < MOST_RULE_METRICS:
                     found[name] = np.full(len(texts), np.nan)
                 if name in found and value is not None:
-                    found[name][at] = float(value)
+                    found[name][at] = _measured(float(value))
         except (ValueError, TypeError, ArithmeticError, RecursionError):
             raise Corrupt(f"{METRICS} line {at + 1}: a rule's metric is not a number") from None
     return found
 
 
 def _column(lines: list[_Line], name: str) -> Array:
-    values = [getattr(line, name) for line in lines]
-    return np.array([math.nan if value is None else value for value in values], np.float64)
+    return np.array([_measured(getattr(line, name)) for line in lines], np.float64)
+
+
+def _measured(value: float | None) -> float:
+    """NaN for what was not measured, or has no finite mean over runs."""
+    return math.nan if value is None or abs(value) > LARGEST_VALUE else value
 
 
 def _training(lines: list[_Line]) -> Array:

@@ -10,7 +10,7 @@ from pathlib import Path
 from proxrl import __version__
 from proxrl.config import differences
 from proxrl.errors import UserError
-from proxrl.files import plain
+from proxrl.files import plain, require_plain
 from proxrl.runs.folder import METRICS, REPORTED, RunFolder
 from proxrl.runs.study_file import STUDY, About, load_about, write_about
 from proxrl.studies.definition import Scale, Study
@@ -91,6 +91,7 @@ def require_exportable(
     is_inside = folder.resolve() in (out.resolve(), *out.resolve().parents)
     if (out / LOCK).exists() or is_inside:
         raise UserError(f"cannot export to {out}: it is the folder of a study; choose another")
+    _require_no_links(jobs, folder, out)
     require_same_study(out, study, scale, "--export")
     if out.exists() and os.listdir(out) and not (out / STUDY).exists():
         raise UserError(f"cannot export to {out}: it is neither empty nor an export")
@@ -107,10 +108,21 @@ def require_exportable(
             raise UserError(f"cannot export to {out}: {there.path} is another run")
 
 
+def _require_no_links(jobs: Sequence[Job], folder: Path, out: Path) -> None:
+    """Raise a `UserError` if anything that an export writes is a link: it may point anywhere. The
+    export's folder itself may be one."""
+    require_plain(out, [STUDY], [])
+    for job in jobs:
+        run = job.folder.relative_to(folder)
+        require_plain(out, [str(run / name) for name in REPORTED], [])
+        require_plain(out, [], map(str, (run, *run.parents[:-1])))
+
+
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
     """Copy the input of a report: study.json, and config and metrics of every run that was started.
     Returns the number of runs."""
     begun = [job for job in jobs if (job.folder / METRICS).exists()]
+    _require_no_links(begun, folder, out)  # again: training took its time
     for job in begun:
         small = [job.folder / name for name in REPORTED]
         export_files(small, out / job.folder.relative_to(folder))
@@ -120,10 +132,15 @@ def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
 
 
 def export_files(files: Sequence[Path], out: Path) -> None:
-    """Copy files; raises `UserError` on failure."""
+    """Copy files, not through links; raises `UserError` on failure."""
+    require_plain(out, [file.name for file in files], [])
     try:
         out.mkdir(parents=True, exist_ok=True)
         for file in files:
-            shutil.copyfile(file, out / file.name)
+            with (
+                open(file, "rb", opener=plain) as source,
+                open(out / file.name, "wb", opener=plain) as copy,
+            ):
+                shutil.copyfileobj(source, copy)
     except OSError as error:
         raise _cannot_write(out, error) from None

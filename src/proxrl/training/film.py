@@ -4,6 +4,7 @@ import contextlib
 import errno
 import io
 import os
+import secrets
 import shutil
 import struct
 from collections.abc import Callable
@@ -38,20 +39,28 @@ def film(
     if out.suffix not in (".mp4", ".gif"):
         raise UserError(f"{out} must end in .mp4 or .gif")
     out = out.absolute()  # the environment may change the working directory
-    part = out.with_name(f"part-{out.name}")  # renamed when it is complete
+    part = out.with_name(f".part-{secrets.token_hex(8)}{out.suffix}")  # renamed when complete
     try:
-        outcome = _write(play, part, frame_skip, max_steps, stop)
-        part.replace(out)
+        with contextlib.ExitStack() as made:
+
+            def create() -> None:
+                _create(part, out)
+                made.callback(_remove, part)
+
+            outcome = _write(play, part, create, frame_skip, max_steps, stop)
+            part.replace(out)
     except OSError as error:
         raise _explained(error, out) from None
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
     return outcome
 
 
 def _write(
-    play: Play, part: Path, frame_skip: int, max_steps: int, stop: Callable[[], bool]
+    play: Play,
+    part: Path,
+    create: Callable[[], None],
+    frame_skip: int,
+    max_steps: int,
+    stop: Callable[[], bool],
 ) -> str:
     import imageio.v2 as imageio
 
@@ -70,7 +79,7 @@ def _write(
         def watch(picture: Array) -> None:
             nonlocal frames, writer
             if writer is None:  # not before the first image
-                _require_writable(part)
+                create()
                 writer = imageio.get_writer(**options)
                 finally_.callback(writer.close)  # `with` does not close it after an exception
             frames += 1
@@ -83,6 +92,8 @@ def _write(
             if frames < max_steps:
                 raise
             outcome = f"cut off after {frames:,} steps"
+    if not frames:
+        raise UserError("there is no image of the episode")
     if to_gif:
         part.write_bytes(gif.getvalue())
     elif not _is_complete(part):
@@ -90,13 +101,18 @@ def _write(
     return outcome
 
 
-def _require_writable(part: Path) -> None:
+def _create(part: Path, out: Path) -> None:
+    """Create a file that does not exist."""
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
-        part.touch()
+        part.open("xb").close()
     except OSError as error:
-        out = part.with_name(part.name.removeprefix("part-"))
         raise UserError(f"cannot write {out}: {error.strerror}") from None
+
+
+def _remove(part: Path) -> None:
+    with contextlib.suppress(OSError):
+        part.unlink(missing_ok=True)
 
 
 def _is_complete(video: Path) -> bool:

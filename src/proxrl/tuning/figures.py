@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from proxrl.figures import drawing
 from proxrl.report.figures.drawing import INK, MUTED, PAPER, STYLE, plain_svg
 from proxrl.tuning.space import Parameter
 from proxrl.tuning.table import shown
@@ -36,8 +37,6 @@ class Picture:
 
 def pictures(trials: Sequence[Trial], space: Sequence[Parameter], steps: int) -> list[Picture]:
     """Those that the trials allow: none without a score."""
-    from matplotlib import rc_context
-
     if not any(one.score is not None for one in trials):
         return []
     wanted: list[tuple[str, str, str, Callable[[], Figure]]] = [
@@ -62,7 +61,7 @@ def pictures(trials: Sequence[Trial], space: Sequence[Parameter], steps: int) ->
         ),
     ]
     made = []
-    with rc_context(STYLE):
+    with drawing(STYLE):
         for name, title, caption, draw in wanted:
             figure = draw()
             png, svg = io.BytesIO(), io.BytesIO()

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from proxrl.figures import drawing
 from proxrl.report.figures.plot import Line, Panel, Plot
 
 if TYPE_CHECKING:
@@ -60,10 +61,8 @@ class Drawn:
 
 def render(plots: Sequence[Plot]) -> Iterator[Drawn]:
     """Draw each."""
-    from matplotlib import rc_context
-
     kinds = {"lines": _lines, "intervals": _intervals, "gains": _gains, "dots": _dots}
-    with rc_context(STYLE):
+    with drawing(STYLE):
         for plot in plots:
             figure = kinds[plot.kind](plot)
             png, svg = io.BytesIO(), io.BytesIO()
