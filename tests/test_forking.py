@@ -14,6 +14,7 @@ from tests.end_to_end.runs import assert_same_bits, begin, live
 from tests.end_to_end.victim import SCENARIOS
 
 
+@pytest.mark.faults
 def test_a_killed_and_resumed_fork_has_the_bits_of_a_killed_and_resumed_interpreter(
     tmp_path: Path,
 ) -> None:
