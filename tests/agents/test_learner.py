@@ -677,6 +677,9 @@ class NoWaiting(TorchDispatchMode):
         return function(*arguments, **(words or {}))
 
 
+RARE_SYNCS = {"target__period": 50}  # at a sync these rules read a value
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -685,6 +688,14 @@ class NoWaiting(TorchDispatchMode):
         {"proximal__rule": "gradient", "proximal__c": 0.1},
         {"proximal__rule": "values", "proximal__c": 1.0},
         {"proximal__rule": "metric", "proximal__c": 0.1},
+        {"proximal__rule": "accelerated", "proximal__c": 0.1, **RARE_SYNCS},
+        {"proximal__rule": "scheduled", **RARE_SYNCS},
+        {"proximal__rule": "adaptive", "proximal__adaptive__warmup_updates": 1, **RARE_SYNCS},
+        {
+            "proximal__rule": "adaptive-layers",
+            "proximal__adaptive__warmup_updates": 1,
+            **RARE_SYNCS,
+        },
         {"head__kind": "categorical", "learner__double": True},
         {"network__noisy": True, "network__dueling": True},
     ],
@@ -692,7 +703,7 @@ class NoWaiting(TorchDispatchMode):
 )
 def test_an_update_reads_no_value_from_a_tensor(settings: dict[str, Any]) -> None:
     made = learner(config(**settings))
-    first, *others = batches(8)
+    first, *others = batches(24)  # the adaptive rules measure at every tenth update
     made.update(first)
     with NoWaiting():
         for batch in others:

@@ -101,6 +101,9 @@ SAMPLE = [
 ]
 
 
+Attack = Callable[[list[str], str, str, Path], tuple[str | None, Path]]
+
+
 # --------------------------------------------------------------------------------------- the runs
 
 
@@ -194,19 +197,23 @@ def said_or_refused(
     return said
 
 
-def check(
-    command: str,
-    name: str,
-    damage: str,
-    stopped: Path,
-    whole: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def attack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Attack:
+    """Runs a command on a copy of a run with one damaged file; see `said_or_refused`."""
     monkeypatch.chdir(tmp_path)
-    run = tmp_path / "run"
-    said = said_or_refused(COMMANDS[command], name, damage, stopped, run, capsys)
+
+    def attacked(words: list[str], name: str, damage: str, run: Path) -> tuple[str | None, Path]:
+        copy = tmp_path / "run"
+        return said_or_refused(words, name, damage, run, copy, capsys), copy
+
+    return attacked
+
+
+def check(case: tuple[str, str, str], attack: Attack, stopped: Path, whole: Path) -> None:
+    command, name, damage = case
+    said, run = attack(COMMANDS[command], name, damage, stopped)
     if said is None or command != "resume":
         return
     if "was deleted" in said or "at the checkpoint, is" in said:  # said: not the same run
@@ -218,35 +225,19 @@ def check(
         assert (run / one).read_bytes() == (whole / one).read_bytes()
 
 
-@pytest.mark.parametrize(("command", "name", "damage"), SAMPLE)
+@pytest.mark.parametrize("case", SAMPLE, ids="-".join)
 def test_a_damaged_file_is_named_or_harmless(
-    command: str,
-    name: str,
-    damage: str,
-    stopped: Path,
-    whole: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    case: tuple[str, str, str], attack: Attack, stopped: Path, whole: Path
 ) -> None:
-    check(command, name, damage, stopped, whole, tmp_path, monkeypatch, capsys)
+    check(case, attack, stopped, whole)
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize(
-    ("command", "name", "damage"), [case for case in ALL if case not in SAMPLE]
-)
+@pytest.mark.parametrize("case", [case for case in ALL if case not in SAMPLE], ids="-".join)
 def test_every_damage_of_every_file_for_every_command(
-    command: str,
-    name: str,
-    damage: str,
-    stopped: Path,
-    whole: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    case: tuple[str, str, str], attack: Attack, stopped: Path, whole: Path
 ) -> None:
-    check(command, name, damage, stopped, whole, tmp_path, monkeypatch, capsys)
+    check(case, attack, stopped, whole)
 
 
 OF_THE_FINISHED = (
@@ -259,31 +250,18 @@ OF_THE_FINISHED = (
 )
 
 
-def check_finished(
-    command: str,
-    name: str,
-    damage: str,
-    finished: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def check_finished(command: str, name: str, damage: str, attack: Attack, finished: Path) -> None:
     words = ["resume"] if command == "resume" else COMMANDS[command]
-    said = said_or_refused(words, name, damage, finished, tmp_path / "run", capsys)
+    said, _ = attack(words, name, damage, finished)
     if command == "resume":
         assert said is None or "is finished at step 500" in said
 
 
 @pytest.mark.parametrize("name", OF_THE_FINISHED)
 def test_a_finished_run_with_a_damaged_file_is_refused_or_intact(
-    name: str,
-    finished: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, attack: Attack, finished: Path
 ) -> None:
-    check_finished("resume", name, "flip", finished, tmp_path, monkeypatch, capsys)
+    check_finished("resume", name, "flip", attack, finished)
 
 
 @pytest.mark.faults
@@ -291,12 +269,6 @@ def test_a_finished_run_with_a_damaged_file_is_refused_or_intact(
 @pytest.mark.parametrize("name", OF_THE_FINISHED)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_every_damage_of_every_file_of_a_finished_run(
-    command: str,
-    name: str,
-    damage: str,
-    finished: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, name: str, damage: str, attack: Attack, finished: Path
 ) -> None:
-    check_finished(command, name, damage, finished, tmp_path, monkeypatch, capsys)
+    check_finished(command, name, damage, attack, finished)

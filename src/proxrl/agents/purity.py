@@ -76,11 +76,8 @@ def _random_state() -> tuple[object, ...]:
 
 def _held(body: nn.Module) -> dict[str, object]:
     """Parameters, buffers and plain attributes by name, as comparable values."""
-    held: dict[str, object] = {
-        name: tensor.cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
-        for name, tensor in body.state_dict().items()
-    }
-    held |= {name: _content(buffer) for name, buffer in body.named_buffers()}
+    held: dict[str, object] = {name: _bits(one) for name, one in body.state_dict().items()}
+    held |= {name: _bits(buffer) for name, buffer in body.named_buffers()}
     for prefix, module in body.named_modules():
         for name, value in vars(module).items():
             held[f"{prefix}.{name}".lstrip(".")] = _content(value)
@@ -94,7 +91,7 @@ def _content(value: object) -> object:
     if isinstance(value, list | dict | set):
         return repr(value) if _is_plain(value) else len(value)
     if isinstance(value, Tensor):
-        return value.detach().cpu().numpy().tobytes()
+        return _bits(value)
     if isinstance(value, np.ndarray):
         return value.tobytes()
     if isinstance(value, torch.Generator):
@@ -104,6 +101,11 @@ def _content(value: object) -> object:
     if isinstance(value, random.Random):
         return value.getstate()
     return None
+
+
+def _bits(tensor: Tensor) -> bytes:
+    """The content of a tensor of any dtype: NumPy has no bfloat16."""
+    return tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def _is_plain(value: object, depth: int = 3) -> bool:

@@ -28,7 +28,7 @@ class EvalOptions:
     """Probability of a random action; default: the run's evaluation.epsilon."""
     seed: int | None = None
     """Seed of an independent evaluation; default: the episodes of the run's own evaluation at this
-    step, which it then repeats."""
+    step (bit-identical unless more are played side by side than in the run)."""
     json: bool = False
     """Print the result as one line of JSON."""
     trust: bool = False

@@ -32,10 +32,10 @@ so that with sums over coordinates the share of signal rho = sum s^2 / sum (s^2 
 Over N updates the signal adds up to N s and the noise to sqrt(N) sigma: r = N rho / (1 - rho).
 
 *Measurements below zero count as zero.* In training sum m^2 is often below b sum v: weights that
-oscillate give gradients of opposite directions some updates apart. On MinAtar the mean of rho with
-its sign is negative from about 60,000 steps on (docs/results.md), and kappa would stay at its upper
-bound. The mean of the positive parts is the signal of those updates that show some; for noise alone
-it tends to zero with the number of weights.
+oscillate give gradients of opposite directions some updates apart. On MinAtar Asterix the mean of
+rho with its sign is negative from about 60,000 steps on (`python -m benchmarks.signal`), and kappa
+would stay at its upper bound. The mean of the positive parts is the signal of those updates that
+show some; for noise alone it tends to zero with the number of weights.
 
 What this leaves out: Adam's division by sqrt(v), gradients that correlate from one update to the
 next (a replay's batches overlap), signal that turns within N updates, and that a pull of kappa/N
