@@ -113,7 +113,7 @@ def test_it_opens_draws_and_fits(opened: Opened) -> None:
     own policy (violations are errors on the console)."""
     page = opened.page
     assert "DQN Pro" in page.inner_text(".summary strong")
-    assert page.locator(".plot svg").count() == 8
+    assert page.locator(".plot svg").count() == 9
     for figure in page.locator(".plot svg").all():
         box = figure.bounding_box()
         assert box is not None
@@ -132,7 +132,7 @@ def test_figures_take_the_colours_of_the_scheme(opened: Opened) -> None:
     light = opened.page.evaluate("matchMedia('(prefers-color-scheme: light)').matches")
     text = opened.page.evaluate(BRIGHTNESS, ".plot svg text")
     ground = opened.page.evaluate(BRIGHTNESS, ".plot svg > g > g:first-child > path")
-    assert len(ground) == 8
+    assert len(ground) == 9
     assert all(value < 130 for value in (text if light else ground))
     assert all(value > 160 for value in (ground if light else text))
 

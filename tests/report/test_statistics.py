@@ -14,7 +14,7 @@ from scipy import stats
 
 from benchmarks.intervals import STATISTICS, Design, coverage
 from proxrl.report import intervals, permutation, statistics
-from proxrl.report.findings import difference_estimate, improvement_estimate
+from proxrl.report.comparisons import difference_estimate, improvement_estimate
 from proxrl.report.statistics import Resampled, resample, whole
 from tests.report.rliable_reference import THRESHOLDS, tables
 

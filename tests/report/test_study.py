@@ -259,6 +259,41 @@ def test_the_pull_alone_is_no_confound(tmp_path: Path) -> None:
     assert "differ in more" not in " ".join(coverage(found))
 
 
+def test_the_area_has_a_difference_of_its_own(tmp_path: Path) -> None:
+    """DQN Pro ends 10 above DQN and is 20 below it before: (9 x -20 + 10) / 10 = -17."""
+    for agent, early, late in (("dqn-pro", 80.0, 110.0), ("dqn", 100.0, 100.0)):
+        for seed in range(6):
+            config = preset(agent, "CartPole-v1", {"evaluation.period_steps": 1000}, seed=seed)
+            config = config.override({"steps": 10_000})
+            write_run(
+                tmp_path / f"{agent}-{seed}",
+                config,
+                lambda step, early=early, late=late, seed=seed: [
+                    (late if step == 10_000 else early) + seed
+                ],
+            )
+    one = examine(study_of(tmp_path), 500).main_comparisons[0]
+    assert (one.difference.value, one.area_difference.value) == pytest.approx((10.0, -17.0))
+    assert one.difference.low > 0.0
+    assert one.area_difference.high < 0.0
+
+
+def test_every_pair_of_a_small_family_is_compared_once(tmp_path: Path) -> None:
+    c = (0.1, 0.2, 0.3, 0.4)
+    write(tmp_path, "dqn", "CartPole-v1", 0, 9.0)
+    write(tmp_path, "dqn-pro", "CartPole-v1", 0, 9.0)
+    write(tmp_path, "dqn", "CartPole-v1", 0, 9.0, learner__learning_rate=1e-4)
+    write(tmp_path, "dqn", "CartPole-v1", 0, 9.0, learner__learning_rate=1e-5)
+    for value in c[:2]:
+        write(tmp_path, "dqn-pro", "CartPole-v1", 0, 9.0, proximal__c=value)
+    compared = [{one.pro, one.base} for one in examine(study_of(tmp_path), 10).comparisons]
+    assert len(compared) == 15  # of 6 series
+    assert all(compared.count(pair) == 1 for pair in compared)
+    for value in c[2:]:  # 8 series: DQN Pro against 7, its variants against DQN
+        write(tmp_path, "dqn-pro", "CartPole-v1", 0, 9.0, proximal__c=value)
+    assert len(examine(study_of(tmp_path), 10).comparisons) == 11
+
+
 def test_games_without_a_common_scale_are_ranked_run_by_run(tmp_path: Path) -> None:
     for env, level in (("CartPole-v1", 100.0), ("Acrobot-v1", -300.0)):
         for seed in range(6):
@@ -368,7 +403,7 @@ def test_gains_use_means_over_seeds(tmp_path: Path) -> None:
 
 def test_sync_ratios_compare_only_what_both_have(tmp_path: Path) -> None:
     """A run that stopped halfway is compared with the other's first half."""
-    from proxrl.report.findings import sync_ratios
+    from proxrl.report.comparisons import sync_ratios
 
     write(tmp_path, "dqn", "MinAtar/Breakout-v1", 0, 1.0)
     write(tmp_path, "dqn-pro", "MinAtar/Breakout-v1", 0, 1.0, until=5000)

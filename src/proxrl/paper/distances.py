@@ -6,7 +6,8 @@ import numpy as np
 
 from proxrl.paper.scope import both_pairs, games_of, lacks, within
 from proxrl.paper.verdict import OPPOSITE, Answer, decided
-from proxrl.report.findings import Comparison, Findings, sync_ratio_estimate, sync_ratios
+from proxrl.report.comparisons import Comparison, sync_ratio_estimate, sync_ratios
+from proxrl.report.findings import Findings
 
 
 def lipschitz(findings: Findings) -> Answer:

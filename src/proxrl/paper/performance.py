@@ -13,7 +13,8 @@ from proxrl.paper.scope import (
 )
 from proxrl.paper.verdict import Answer, Check, all_of, decide, no_pair, only, shown
 from proxrl.report import scores
-from proxrl.report.findings import Comparison, Findings
+from proxrl.report.comparisons import Comparison
+from proxrl.report.findings import Findings
 from proxrl.report.intervals import Estimate
 
 WIDEST = 0.25  # largest interval, relative to the number, that can confirm it

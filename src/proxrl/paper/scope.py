@@ -13,7 +13,8 @@ import numpy as np
 from proxrl.config import flatten
 from proxrl.paper.verdict import Answer, all_of, no_pair
 from proxrl.report import scores
-from proxrl.report.findings import Comparison, Findings
+from proxrl.report.comparisons import Comparison
+from proxrl.report.findings import Findings
 from proxrl.report.series import agent_settings
 from proxrl.report.study import Block, StudyResults
 from proxrl.suites import presets

@@ -5,7 +5,8 @@ from typing import Any
 
 from proxrl.paper.scope import comparison, games_of, lacks, main_block, paper_agent, within
 from proxrl.paper.verdict import OPPOSITE, Answer, Check, all_of, decide
-from proxrl.report.findings import Comparison, Findings, compare
+from proxrl.report.comparisons import Comparison, compare
+from proxrl.report.findings import Findings
 
 ANNEALING_GAMES = ("Assault", "BattleZone", "NameThisGame", "Zaxxon")  # Figure 6
 VALUE_SPACE_GAMES = (  # Figure 12

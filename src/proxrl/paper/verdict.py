@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from proxrl.report.findings import FEW_RUNS, Comparison, Findings, too_few
+from proxrl.report.comparisons import FEW_RUNS, Comparison, too_few
+from proxrl.report.findings import Findings
 from proxrl.report.intervals import Estimate
 
 Verdict = Literal["seen", "seen in part", "contradicted", "not testable"]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from proxrl.report.baselines import ITERATION_STEPS, Baseline
+from proxrl.report.comparisons import Comparison
 from proxrl.report.figures.finals import baseline_aggregates, baseline_games
-from proxrl.report.findings import Comparison, Findings
+from proxrl.report.findings import Findings
 from proxrl.report.intervals import Estimate
 from proxrl.report.labels import shown
 from proxrl.report.statistics import nanmean, standard_error
@@ -76,6 +77,21 @@ def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> Table 
             ]
         )
     return Table("aggregate-table", ["series", *names, "games", "runs"], rows, range(1, 99))
+
+
+def differences_table(findings: Findings) -> Table | None:
+    compared = [one for one in findings.comparisons if one.difference.has_interval]
+    rows = [
+        [
+            Cell(one.pro.name),
+            Cell(one.base.name),
+            *(_estimate(each) for each in (one.difference, one.area_difference, one.improvement)),
+            _number(one.runs, "d"),
+        ]
+        for one in compared
+    ]
+    heads = ["X", "Y", "final score, X − Y", "whole curve, X − Y", "P(X > Y)", "runs"]
+    return Table("differences-table", heads, rows, range(2, 6)) if rows else None
 
 
 def training_table(study: StudyResults, baselines: Sequence[Baseline]) -> Table | None:

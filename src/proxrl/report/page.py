@@ -71,6 +71,7 @@ def render(
         bands=several or bool(baselines),
         figures=[(one.plot, Markup(one.svg)) for one in drawn if one.plot is not curves],
         aggregates=tables.aggregate_table(findings, baselines),
+        differences=tables.differences_table(findings),
         training=tables.training_table(study, baselines),
         training_caption=tables.training_caption(study),
         games_table=tables.games_table(findings),

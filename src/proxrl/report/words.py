@@ -6,13 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from proxrl.report.findings import (
-    FEW_RUNS,
-    FEW_RUNS_OF_A_GAME,
-    Comparison,
-    Findings,
-    sync_ratio_estimate,
-)
+from proxrl.report.comparisons import FEW_RUNS, FEW_RUNS_OF_A_GAME, Comparison, sync_ratio_estimate
+from proxrl.report.findings import Findings
 from proxrl.report.intervals import Estimate
 from proxrl.report.labels import shown
 from proxrl.report.scores import final_window_steps

@@ -13,7 +13,14 @@ from proxrl.report.figures.curves import (
     training_returns,
 )
 from proxrl.report.figures.drawing import Drawn, render
-from proxrl.report.figures.finals import aggregates, gains, improvement, profiles, score_against_c
+from proxrl.report.figures.finals import (
+    aggregates,
+    differences,
+    gains,
+    improvement,
+    profiles,
+    score_against_c,
+)
 from proxrl.report.figures.plot import Plot
 from proxrl.report.findings import Findings
 
@@ -29,6 +36,7 @@ def all_figures(findings: Findings, baselines: tuple[Baseline, ...] = ()) -> lis
         median_curve(study, baselines),
         *(gains(study, one) for one in findings.main_comparisons),
         aggregates(findings, baselines),
+        differences(findings),
         improvement(findings),
         profiles(findings),
         score_against_c(findings),

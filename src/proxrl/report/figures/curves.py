@@ -4,8 +4,9 @@ import numpy as np
 
 from proxrl.report import intervals, statistics
 from proxrl.report.baselines import ITERATION_STEPS, NOTE, SPREAD, Baseline, published_agent
+from proxrl.report.comparisons import sync_ratios
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line
-from proxrl.report.findings import CURVE_RESAMPLES, Findings, sync_ratios
+from proxrl.report.findings import CURVE_RESAMPLES, Findings
 from proxrl.report.study import Block, StudyResults
 from proxrl.report.training import over_seeds
 from proxrl.types import Array

@@ -196,8 +196,11 @@ def _intervals(plot: Plot) -> "Figure":
     columns = min(2, len(plot.panels))
     down = math.ceil(len(plot.panels) / columns)
     longest = max(len(line.name) for panel in plot.panels for line in panel.lines)
-    names_width = min(2.8, 0.3 + 0.068 * longest)
-    width = names_width + (max(2.6, min(3.5, 5.2 - names_width)) if columns > 1 else 3.0)
+    names_width = min(3.2, 0.3 + 0.068 * longest)
+    panels_width = (
+        max(2.6, min(3.5, 5.2 - names_width)) if columns > 1 and names_width < 2.6 else 3.0
+    )
+    width = names_width + panels_width
     figure = _figure(width, (0.55 + 0.3 * rows) * down + 0.35)
     grid = figure.subplots(down, columns, squeeze=False)
     for ax in list(grid.flat)[len(plot.panels) :]:
@@ -220,7 +223,7 @@ def _intervals(plot: Plot) -> "Figure":
         ax.grid(visible=False, axis="y")
         ax.spines["left"].set_visible(False)
         ax.set_title(panel.title, loc="left")
-        _ticks(ax, "x", 4 if columns > 1 else 5)
+        _ticks(ax, "x", 5 if columns == 1 else 3 if names_width > 2.6 else 4)
         if "range" in plot.options:
             ax.set_xlim(*plot.options["range"])
         if "reference" in plot.options:

@@ -6,8 +6,9 @@ import numpy as np
 
 from proxrl.report import intervals, statistics
 from proxrl.report.baselines import NOTE, Baseline
+from proxrl.report.comparisons import FEW_RUNS_OF_A_GAME, Comparison, sample
 from proxrl.report.figures.plot import Line, Panel, Plot, baseline_line, series_line, slug
-from proxrl.report.findings import FEW_RUNS_OF_A_GAME, METRICS, Comparison, Findings, sample
+from proxrl.report.findings import METRICS, Findings
 from proxrl.report.series import Series
 from proxrl.report.study import StudyResults
 from proxrl.types import Array
@@ -111,16 +112,37 @@ def gains(study: StudyResults, one: Comparison) -> Plot | None:
     )
 
 
+def differences(findings: Findings) -> Plot | None:
+    """Differences of the interquartile means, of final scores and areas; None without intervals."""
+    study = findings.study
+    compared = [one for one in findings.comparisons if one.difference.has_interval]
+    if not compared:
+        return None
+    panels = (
+        Panel("final score", tuple(_pair(one, one.difference, findings) for one in compared)),
+        Panel("whole curve", tuple(_pair(one, one.area_difference, findings) for one in compared)),
+    )
+    games = len(compared[0].games)
+    return Plot(
+        "differences",
+        "Differences between series",
+        "Interquartile mean of the first minus that of the second, in units of the "
+        f"{study.scale.unit}"
+        + (f", over the {games} games that both have" if games > 1 else "")
+        + ": of final scores, and of the mean of the whole curve (its area). 95% intervals over "
+        "runs, each for itself: of twenty pairs of equal series, one is expected to exclude 0.",
+        "intervals",
+        panels,
+        f"X − Y, {study.scale.unit}",
+        options={"reference": 0.0},
+    )
+
+
 def improvement(findings: Findings) -> Plot | None:
     """Probability of improvement, each pair on its common games; None without any interval."""
     if not any(one.improvement.has_interval for one in findings.comparisons):
         return None
-    lines = []
-    for one in findings.comparisons:
-        coloured = (one.pro if one in findings.main_comparisons else one.base).series
-        name = f"{one.pro.name} > {one.base.name}"
-        value, low, high = _columns([one.improvement])
-        lines.append(Line(name, coloured.colour, "solid", value, np.zeros(1), low, high))
+    lines = tuple(_pair(one, one.improvement, findings, ">") for one in findings.comparisons)
     return Plot(
         "improvement",
         "Probability of improvement",
@@ -128,7 +150,7 @@ def improvement(findings: Findings) -> Plot | None:
         + (" in the same game, averaged over games" if len(findings.study.games) > 1 else "")
         + "; ties count half. 95% intervals over runs. One half: no difference.",
         "intervals",
-        (Panel("", tuple(lines)),),
+        (Panel("", lines),),
         "P(X > Y)",
         options={"reference": 0.5, "range": [-0.02, 1.02]},
     )
@@ -204,6 +226,16 @@ def score_against_c(findings: Findings) -> Plot | None:
         f"IQM, {study.scale.unit}",
         {"log_x": True, "markers": True},
     )
+
+
+def _pair(
+    one: Comparison, estimate: intervals.Estimate, findings: Findings, sign: str = "−"
+) -> Line:
+    """A row of two series."""
+    coloured = (one.pro if one in findings.main_comparisons else one.base).series
+    name = f"{one.pro.name} {sign} {one.base.name}"
+    value, low, high = _columns([estimate])
+    return Line(name, coloured.colour, "solid", value, np.zeros(1), low, high)
 
 
 def _interval(series: Series, one: intervals.Estimate) -> Line:
