@@ -83,11 +83,14 @@ def settings_of(agent: str) -> dict[str, Any]:
     return settings | ({"pull_per_sync": PRESET.pull_per_sync} if agent == "DQNPro" else {})
 
 
-def make_model(agent: str, env: gymnasium.Env[Any, Any], seed: int) -> DQN:
+def make_model(
+    agent: str, env: gymnasium.Env[Any, Any], seed: int, kind: type[Any] | None = None
+) -> Any:
+    """`kind`: another class with the arguments of this agent."""
     settings = settings_of(agent)
     for name in ("steps", "sticky_actions", "max_episode_steps", "network"):
         del settings[name]
-    return AGENTS[agent](
+    return (kind or AGENTS[agent])(
         "CnnPolicy",
         env,
         policy_kwargs={

@@ -3,7 +3,7 @@
     python -m benchmarks.overhead [blocks]              # everything
     python -m benchmarks.overhead agents [blocks]       # DQN Pro / DQN, Rainbow Pro / Rainbow
     python -m benchmarks.overhead rules [blocks]        # every rule / DQN, on MinAtar
-    python -m benchmarks.overhead drop-in [blocks]      # in Stable-Baselines3, on MinAtar
+    python -m benchmarks.overhead drop-in [blocks]      # in other libraries, on MinAtar
 
 Blocks of updates alternate within one process; a ratio is of neighbouring blocks. Rules and the
 drop-in are measured on one learner or model, because two of them differ by up to 3% through the
@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -83,36 +82,37 @@ def block(learner: Learner, batch: Batch, updates: int) -> float:
 
 
 def drop_in(blocks: int) -> None:
-    """One model of Stable-Baselines3 whose optimizer is replaced before each block."""
-    from benchmarks.drop_in import PRESET, make_env, make_model
+    """Models of other libraries whose optimizer is replaced before each block."""
+    from benchmarks import drop_in_models
 
     torch.set_num_threads(1)
-    model: Any = make_model("DQNPro", make_env("Breakout"), seed=0)
-    model.learn(2_000)  # fills the replay
-    fixed, target = model.proximal, model.q_net_target
-    adaptive = Proximal(
-        fixed.inner,
-        target,
-        c="adaptive",
-        updates_per_sync=fixed.updates_per_sync,
-        adaptive=AdaptiveOptions(warmup_updates=10),
-    )
+    for make in (drop_in_models.dqn, drop_in_models.quantile_dqn, drop_in_models.tianshou_dqn):
+        model = make()
+        fixed = model.proximal
+        adaptive = Proximal(
+            fixed.inner,
+            model.anchor,
+            c="adaptive",
+            updates_per_sync=fixed.updates_per_sync,
+            adaptive=AdaptiveOptions(warmup_updates=10),
+        )
+        optimizers = {"plain": fixed.inner, "fixed c": fixed, "adaptive": adaptive}
+        timed = {name: partial(timed_updates, model.train, one) for name, one in optimizers.items()}
+        for _ in range(10):  # the adaptive one pulls after two periods
+            timed["adaptive"]()
+        assert adaptive.kappa, "it pulls"
+        times = alternate(timed, blocks)
+        report(f"in {model.where}", times, "plain", MORE_UPDATES)
+        del times["plain"]
+        report(f"in {model.where}", times, "fixed c", MORE_UPDATES)
 
-    def train(optimizer: torch.optim.Optimizer) -> float:
-        model.policy.optimizer = optimizer
-        start = time.perf_counter()
-        model.train(gradient_steps=MORE_UPDATES, batch_size=PRESET.replay.batch_size)
-        return time.perf_counter() - start
 
-    optimizers = {"plain": fixed.inner, "fixed c": fixed, "adaptive": adaptive}
-    timed = {name: partial(train, optimizer) for name, optimizer in optimizers.items()}
-    for _ in range(10):  # the adaptive one pulls after two periods
-        timed["adaptive"]()
-    assert adaptive.kappa, "it pulls"
-    times = alternate(timed, blocks)
-    report("in Stable-Baselines3", times, "plain", MORE_UPDATES)
-    del times["plain"]
-    report("in Stable-Baselines3", times, "fixed c", MORE_UPDATES)
+def timed_updates(
+    train: Callable[[torch.optim.Optimizer, int], None], optimizer: torch.optim.Optimizer
+) -> float:
+    start = time.perf_counter()
+    train(optimizer, MORE_UPDATES)
+    return time.perf_counter() - start
 
 
 def alternate(timed: dict[str, Callable[[], float]], blocks: int) -> dict[str, list[float]]:
