@@ -51,7 +51,7 @@ def test_sb3_a_largest_kappa_of_0_is_the_plain_algorithm_bit_for_bit(
 def test_sb3_n_follows_from_the_models_settings(settings: dict[str, Any], expected: int) -> None:
     model = sb3.make(DQNPro, **ADAPTIVE, **settings)
     assert model.proximal.updates_per_sync == updates_per_sync(model) == pytest.approx(expected)
-    assert model.proximal.polyak == ("tau" in settings)
+    assert model.proximal.tau == pytest.approx(settings.get("tau", 1.0))
     fixed = sb3.make(DQNPro, pull_per_sync=0.5, **settings)
     assert fixed.kappa == fixed.proximal.kappa == pytest.approx(0.5)
 

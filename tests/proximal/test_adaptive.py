@@ -96,7 +96,7 @@ def test_kappa_is_what_the_moments_say_at_the_sync(changes: dict[str, Any]) -> N
     for batch in history[20:30]:
         assert made.update(batch).rule == {"kappa": 0.0}
     for batch in history[30:]:
-        kappa = float(kappa_of(signal, 10, polyak=bool(changes)).clamp(max=10))
+        kappa = float(kappa_of(signal, 10, tau=changes.get("target.tau", 1.0)).clamp(max=10))
         expected = {"kappa": kappa, "signal": float(signal)}
         assert made.update(batch).rule == pytest.approx(expected)
     assert 0.0 < float(signal) < 1.0

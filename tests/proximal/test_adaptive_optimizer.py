@@ -256,18 +256,57 @@ def test_a_parameter_that_was_frozen_does_not_count_any_more() -> None:
 
 def test_polyak_targets_have_a_formula_of_their_own() -> None:
     made = []
-    for polyak in (False, True):
+    for tau in (1.0, 0.5, 0.1):
         network, target = networks()
         options = AdaptiveOptions(kappa_max=9.0, smoothing=0.0, warmup_updates=20)
         inner = Adam(network.parameters(), 1e-3)
         optimizer = Proximal(
-            inner, target, c="adaptive", updates_per_sync=10, polyak=polyak, adaptive=options
+            inner, target, c="adaptive", updates_per_sync=10, tau=tau, adaptive=options
         )
         learn(network, optimizer, 31)
-        assert copy.deepcopy(optimizer).polyak == polyak
+        assert copy.deepcopy(optimizer).tau == tau
         made.append(optimizer)
-    periodic, polyak_ = (one.kappa for one in made)
-    assert 0.0 < polyak_ < periodic < 9.0
+    copied, half, tenth = (one.kappa for one in made)
+    assert 0.0 < tenth < half < copied < 9.0
+
+
+@pytest.mark.parametrize(
+    ("kappa_max", "updates_per_sync", "expected"), [(0.0, 10, 0.0), (0.5, 10, 0.5), (9.0, 2, 2.0)]
+)
+def test_a_loaded_kappa_is_within_the_bounds_of_the_optimizer_that_loads_it(
+    kappa_max: float, updates_per_sync: int, expected: float
+) -> None:
+    network, target = networks()
+    first = adaptive(Adam(network.parameters(), 1e-3), target)
+    learn(network, first, 60)
+    saved = first.state_dict()
+    saved["proximal_adaptive"]["state"]["kappas"] = [4.5]
+    other = Proximal(
+        Adam(network.parameters(), 1e-3),
+        target,
+        c="adaptive",
+        updates_per_sync=updates_per_sync,
+        adaptive=AdaptiveOptions(kappa_max=kappa_max),
+    )
+    other.load_state_dict(saved)
+    assert other.kappa == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"updates_per_sync": "250"}, "updates_per_sync must be at least 1, got '250'"),
+        ({"updates_per_sync": True}, "updates_per_sync must be at least 1, got True"),
+        ({"tau": 0.0}, "tau must be in"),
+        ({"tau": 2}, "tau must be in"),
+        ({"adaptive": {"kappa_max": 1}}, "adaptive must be AdaptiveOptions"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(settings: dict[str, Any], message: str) -> None:
+    network, target = networks()
+    arguments: dict[str, Any] = {"c": "adaptive", "updates_per_sync": 10, **settings}
+    with pytest.raises((ValueError, TypeError), match=message):
+        Proximal(Adam(network.parameters(), 1e-3), target, **arguments)
 
 
 def test_steps_without_any_gradient_do_nothing() -> None:

@@ -60,8 +60,8 @@ def digests(folder: Path) -> dict[str, str]:
 def test_every_figure_as_png_svg_and_csv_one_page_and_the_scores(written: Path) -> None:
     figures = {path.name for path in (written / "figures").iterdir()}
     names = {
-        *("aggregates", "median_curve", "gain_dqn-pro", "gain_rainbow-pro", "improvement"),
-        *("profiles", "sync_distances", "sync_ratio", "learning_curves"),
+        *("aggregates", "median_curve", "gain_dqn-pro", "gain_rainbow-pro", "differences"),
+        *("improvement", "profiles", "sync_distances", "sync_ratio", "learning_curves"),
     }
     assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg", "csv")}
     assert sorted(path.name for path in written.iterdir()) == [

@@ -278,7 +278,9 @@ def test_the_area_has_a_difference_of_its_own(tmp_path: Path) -> None:
     assert one.area_difference.high < 0.0
 
 
-def test_every_pair_of_a_small_family_is_compared_once(tmp_path: Path) -> None:
+def test_of_a_large_family_the_main_series_and_dqn_are_compared_with_the_rest(
+    tmp_path: Path,
+) -> None:
     c = (0.1, 0.2, 0.3, 0.4)
     write(tmp_path, "dqn", "CartPole-v1", 0, 9.0)
     write(tmp_path, "dqn-pro", "CartPole-v1", 0, 9.0)
@@ -436,7 +438,9 @@ def test_one_game_repeats_no_figure(tmp_path: Path) -> None:
         for seed in range(3):
             write(tmp_path, agent, "ALE/Alien-v5", seed, 1000.0 + seed + len(agent))
     found = captions(tmp_path)
-    assert list(found) == ["learning_curves", "aggregates", "improvement", "sync_distances"]
+    assert list(found) == [
+        *("learning_curves", "aggregates", "differences", "improvement", "sync_distances"),
+    ]
     (plot,) = (p for p in all_figures(examine(study_of(tmp_path), 50)) if p.id == "aggregates")
     assert [panel.title for panel in plot.panels] == ["IQM"]
     assert "bands: one standard error over seeds" in found["learning_curves"]

@@ -57,13 +57,18 @@ def updates_per_sync(model: OffPolicyAlgorithm) -> float:
     if not 0.0 < model.tau <= 1.0:
         raise ValueError(f"pull_per_sync is undefined for tau = {model.tau}: pass a number as c")
     calls = calls_per_sync(model)
-    syncs = max(1, frequency.frequency // calls)  # between two learning phases
-    moved = 1.0 - (1.0 - model.tau) ** syncs
     if model.gradient_steps < 0:  # one per collected transition
         updates_per_call = float(model.n_envs)
     else:
         updates_per_call = model.gradient_steps / frequency.frequency
-    return max(calls, frequency.frequency) * updates_per_call / moved
+    return max(calls, frequency.frequency) * updates_per_call / moved_per_sync(model)
+
+
+def moved_per_sync(model: Any) -> float:
+    """The share of the way by which the target moves between two updates (1: it is copied): tau, or
+    more if it moves several times between two learning phases."""
+    moves = max(1, model.train_freq.frequency // calls_per_sync(model))
+    return float(1.0 - (1.0 - model.tau) ** moves)
 
 
 def calls_per_sync(model: Any) -> int:
@@ -150,7 +155,7 @@ class ProximalTerm(OffPolicyAlgorithm):
             anchor,
             self._c,
             updates_per_sync=updates_per_sync(self) if adaptive else _updates_if_known(self),
-            polyak=self.tau != 1.0,
+            tau=moved_per_sync(self) if 0.0 < self.tau < 1.0 else 1.0,
             adaptive=self.adaptive if adaptive else None,
         )
         self.proximal.distance()  # raises now if the anchor does not match

@@ -14,9 +14,10 @@ Since 1/(1 + kappa/2) >= (1 - exp(-kappa))/kappa >= 1 - kappa/2, the solution li
 and 2/r, and it is below 1 + 1/r. A clear signal gives kappa = 2/(1+r), near 0; noise alone none
 that is finite, so a rule needs a largest kappa.
 
-*Polyak targets* follow w at every update, theta <- theta + tau (w - theta). With a steady drift g,
-w stays at a distance of g/(tau + kappa/N) from theta, N = 1/tau, so that both move by g/(1 + kappa)
-per update: 1/(1 + kappa) takes the place of the left side of (*), and kappa = 1/r.
+*Polyak targets*, theta <- theta + tau (w - theta) every P updates: N = P/tau, and with a steady
+drift the left side of (*) is, with e = exp(-kappa tau),
+
+    (1 - e) / (kappa (1 - (1 - tau) e))                     (tau -> 0: 1/(1 + kappa))
 
 *The signal-to-noise ratio.* Let a coordinate's gradient have mean s and variance sigma^2,
 independent between updates. Adam's bias-corrected moments m and v then have, after t updates, the
@@ -57,16 +58,17 @@ if TYPE_CHECKING:
 
 MOST_RATIO, LEAST_RATIO = 1e9, 1e-9  # of signal to noise, for the solver's sake
 ITERATIONS = 20
+BISECTIONS = 60
 MEASURE_PERIOD = 10  # updates: Adam's mean forgets in 1 / (1 - beta1) = 10
 
 
 def noise_ratio(beta_1: float, steps: Tensor) -> Tensor:
     """b, the expectation of m^2 / v for noise alone after this many steps."""
-    grown = _share_of_past(beta_1, steps)
+    grown = share_of_past(beta_1, steps)
     return (1.0 - beta_1) / (1.0 + beta_1) * (2.0 - grown) / grown
 
 
-def _share_of_past(beta: float, steps: Tensor) -> Tensor:
+def share_of_past(beta: float, steps: Tensor) -> Tensor:
     """1 - beta^t, Adam's bias correction; in single precision accurate where it is small."""
     return -torch.expm1(steps * math.log(beta))
 
@@ -95,8 +97,8 @@ def shares_of(
     device = mean[0].device
     squared_means = torch.stack([norm.to(device) for norm in torch._foreach_norm(mean)]).square()
     squares = torch.stack([one.sum().to(device) for one in square])
-    squared_means = squared_means / _share_of_past(beta_1, steps).square()
-    squares = torch.where(steps > 1, squares / _share_of_past(beta_2, steps), 0.0)
+    squared_means = squared_means / share_of_past(beta_1, steps).square()
+    squares = torch.where(steps > 1, squares / share_of_past(beta_2, steps), 0.0)
     noise = noise_ratio(beta_1, steps)
     signal = torch.where(steps > 1, squared_means - noise * squares, 0.0)
     total = (1.0 - noise) * squares
@@ -125,10 +127,24 @@ def kappa_for(ratio: Tensor) -> Tensor:
     return kappa
 
 
-def kappa_of(share: Tensor, updates_per_sync: float, polyak: bool = False) -> Tensor:
-    """kappa from the share of signal rho and N."""
+def polyak_kappa_for(ratio: Tensor, tau: float) -> Tensor:
+    """The same for a target that moves by a share tau < 1: bisection between the solutions for
+    tau -> 0 and tau = 1, because the share that is kept grows with tau and falls with kappa."""
+    ratio = ratio.double().clamp(LEAST_RATIO, MOST_RATIO)
+    low, high = 1.0 / ratio, kappa_for(ratio)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        left = torch.exp(-middle * tau)
+        kept = -torch.expm1(-middle * tau) / (middle * (1.0 - (1.0 - tau) * left))
+        too_small = kept > ratio / (1.0 + ratio)
+        low, high = torch.where(too_small, middle, low), torch.where(too_small, high, middle)
+    return (low + high) / 2.0
+
+
+def kappa_of(share: Tensor, updates_per_sync: float, tau: float = 1.0) -> Tensor:
+    """kappa from the share of signal rho and N; tau is the share by which the target moves."""
     ratio = signal_to_noise(share, updates_per_sync)
-    return 1.0 / ratio.double().clamp(LEAST_RATIO, MOST_RATIO) if polyak else kappa_for(ratio)
+    return kappa_for(ratio) if tau == 1.0 else polyak_kappa_for(ratio, tau)
 
 
 class KappaEstimate:
@@ -139,12 +155,10 @@ class KappaEstimate:
     a device is waited for once in N updates.
     """
 
-    def __init__(
-        self, options: AdaptiveOptions, updates_per_sync: float, polyak: bool = False
-    ) -> None:
+    def __init__(self, options: AdaptiveOptions, updates_per_sync: float, tau: float = 1.0) -> None:
         self.options = options
         self.updates_per_sync = updates_per_sync
-        self.polyak = polyak
+        self.tau = tau
         self._period = max(1, round(updates_per_sync))
         self._updates = 0
         self._shares: Tensor | None = None  # running sum, [parts]
@@ -182,10 +196,13 @@ class KappaEstimate:
     def _set_kappas(self, shares: Tensor) -> None:
         """kappa is at most N: a pull of 1 is all the way to the anchor."""
         signal = (shares.cpu().double() / self._weight).clamp(0.0, 1.0)
-        kappa = kappa_of(signal, self.updates_per_sync, self.polyak)
-        most = min(self.options.kappa_max, self.updates_per_sync)
         self.signals = signal.tolist()
-        self.kappas = kappa.clamp(min(self.options.kappa_min, most), most).tolist()
+        self.kappas = self._bounded(kappa_of(signal, self.updates_per_sync, self.tau))
+
+    def _bounded(self, kappa: Tensor) -> list[float]:
+        most = min(self.options.kappa_max, self.updates_per_sync)
+        bounded: list[float] = kappa.clamp(min(self.options.kappa_min, most), most).tolist()
+        return bounded
 
     def state(self) -> State:
         """What the next update depends on."""
@@ -199,7 +216,8 @@ class KappaEstimate:
         }
 
     def load(self, state: State) -> None:
-        """Continue where `state` was taken."""
+        """Continue where `state` was taken; its kappas are brought within the bounds of now."""
         self._updates, self._weight = state["updates"], state["weight"]
-        self.kappas, self.signals = [*state["kappas"]], [*state["signals"]]
+        self.kappas = self._bounded(torch.tensor(state["kappas"], dtype=torch.float64))
+        self.signals = [*state["signals"]]
         self._shares = state.get("shares")

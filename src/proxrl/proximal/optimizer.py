@@ -45,8 +45,17 @@ ADAPTIVE = "adaptive"
 
 def only_if_adaptive(adaptive: AdaptiveOptions | None, c: float | str | None) -> None:
     """Raise if options are given that c does not use."""
+    if adaptive is not None and not isinstance(adaptive, AdaptiveOptions):
+        raise TypeError(f"adaptive must be AdaptiveOptions(...), got {adaptive!r}")
     if adaptive is not None and c != ADAPTIVE:
         raise ValueError(f"adaptive is only for c = {ADAPTIVE!r}, and c is {c}")
+
+
+def _is_in(value: object, low: float, high: float) -> bool:
+    """Whether this is a finite number in [low, high]."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool):
+        return False
+    return low <= float(value) <= high and math.isfinite(value)
 
 
 class Proximal(Optimizer):
@@ -55,14 +64,15 @@ class Proximal(Optimizer):
     `anchor` is the target network, or its parameters in the order of the optimizer's, or a callable
     that returns either and is called at each step (for a target network created or replaced later).
 
-    `updates_per_sync`, the steps between two target syncs (1/tau for Polyak targets), is needed for
-    c = "adaptive" and for `kappa`. `polyak` says that they are 1/tau: kappa then follows from the
-    signal by another formula. `adaptive` are the bounds, smoothing and warm-up of kappa.
+    `updates_per_sync`, the steps between two target syncs, is needed for c = "adaptive" and for
+    `kappa`. For Polyak targets, which move by a share `tau` of the way, pass `tau` and as updates
+    per sync the steps between two moves divided by it. `adaptive` are the bounds, smoothing and
+    warm-up of kappa.
     """
 
     inner: Optimizer
     updates_per_sync: float | None
-    polyak: bool
+    tau: float
     adaptive: AdaptiveOptions
     _anchor: anchors.Source
     _c: float | str
@@ -76,14 +86,16 @@ class Proximal(Optimizer):
         c: float | str,
         *,
         updates_per_sync: float | None = None,
-        polyak: bool = False,
+        tau: float = 1.0,
         adaptive: AdaptiveOptions | None = None,
     ) -> None:
         if not isinstance(inner, Optimizer):
             kind = type(inner).__name__
             raise TypeError(f"{kind} is not an optimizer: pass for example torch.optim.Adam(...)")
-        if updates_per_sync is not None and not 1.0 <= updates_per_sync < math.inf:
-            raise ValueError(f"updates_per_sync must be at least 1, got {updates_per_sync}")
+        if updates_per_sync is not None and not _is_in(updates_per_sync, 1.0, math.inf):
+            raise ValueError(f"updates_per_sync must be at least 1, got {updates_per_sync!r}")
+        if not _is_in(tau, 0.0, 1.0) or tau == 0.0:
+            raise ValueError(f"tau must be in (0, 1], got {tau!r}")
         only_if_adaptive(adaptive, c)
         if isinstance(inner, torch.optim.LBFGS):
             raise ValueError("LBFGS is not supported: it evaluates the loss several times per step")
@@ -98,7 +110,7 @@ class Proximal(Optimizer):
             {
                 "inner": inner,
                 "updates_per_sync": updates_per_sync,
-                "polyak": polyak,
+                "tau": float(tau),
                 "adaptive": adaptive,
                 "_anchor": anchors.source(anchor),
             }
@@ -136,7 +148,7 @@ class Proximal(Optimizer):
                     f"c = {ADAPTIVE!r} needs updates_per_sync, the steps between syncs"
                 )
             betas_of(self.inner)  # raises if it is not Adam
-            self._estimate = KappaEstimate(self.adaptive, self.updates_per_sync, self.polyak)
+            self._estimate = KappaEstimate(self.adaptive, self.updates_per_sync, self.tau)
         self._c = value
 
     @property
@@ -207,7 +219,7 @@ class Proximal(Optimizer):
         if self._estimate is not None:
             state["proximal_adaptive"] = {
                 "updates_per_sync": self.updates_per_sync,
-                "polyak": self.polyak,
+                "tau": self.tau,
                 "options": dataclasses.asdict(self.adaptive),
                 "state": self._estimate.state(),
             }
@@ -223,7 +235,7 @@ class Proximal(Optimizer):
         self.inner.load_state_dict(state)
         if saved is not None and self._estimate is None:
             self.updates_per_sync = saved["updates_per_sync"]
-            self.polyak = saved.get("polyak", False)
+            self.tau = saved["tau"]
             self.adaptive = AdaptiveOptions(**saved["options"])
         self.c = c
         if saved is not None and self._estimate is not None:
@@ -288,14 +300,14 @@ class Proximal(Optimizer):
     # ------------------------------------------------------------------------- copies, pickles
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("inner", "updates_per_sync", "polyak", "adaptive", "_anchor", "_c", "_estimate")
+        names = ("inner", "updates_per_sync", "tau", "adaptive", "_anchor", "_c", "_estimate")
         return {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Also used as constructor: torch's `__init__` would create groups and state."""
         state = {
             "updates_per_sync": None,
-            "polyak": False,
+            "tau": 1.0,
             "adaptive": AdaptiveOptions(),
             "_c": state.get("c", math.inf),  # as proxrl 0.1 pickled it
             "_estimate": None,

@@ -31,8 +31,8 @@ class Adaptive(Rule):
 
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config)
-        polyak = config.target.rule == "polyak"
-        self.estimate = KappaEstimate(self.options, config.updates_per_sync, polyak)
+        tau = config.target.tau if config.target.rule == "polyak" else 1.0
+        self.estimate = KappaEstimate(self.options, config.updates_per_sync, tau)
 
     @torch.no_grad()
     def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:

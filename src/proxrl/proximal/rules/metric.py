@@ -3,25 +3,30 @@
 With f(w) = <w, D w>/2 as the generator of the Bregman divergence, the proximal term is
 (1/2c) (w - theta)^T D (w - theta), and the pull, decoupled from Adam as in Algorithm 1,
 
-    w <- w + (alpha/c) D (theta - w),        D = diag(d),  d_i = v_i^p / mean(v^p)
+    w <- w + (alpha/c) D (theta - w),        D = diag(d),  d_i = v_i^p / <v^p>
 
-v are Adam's second moments, the running mean of the squared gradient; their bias correction cancels
-out. p = 1/2 is the metric in which Adam itself takes its steps, p = 1 the diagonal of the empirical
-Fisher matrix, p = 0 the paper's pull. The mean of d over all parameters is 1, so that the mean pull
-is alpha/c and kappa keeps its meaning. No coordinate overshoots its anchor: (alpha/c) d_i <= 1; the
-mean is then smaller, and `rule/kappa` says by how much.
+v are Adam's second moments, the running mean of the squared gradient. p = 1/2 is the metric in
+which Adam itself takes its steps, p = 1 the diagonal of the empirical Fisher matrix, p = 0 the
+paper's pull. <.> is the mean over parameters weighted by how far Adam moves them: by the square
+u = v/(sqrt(v) + epsilon)^2 of a step whose gradient is as large as usual. With <d> = 1 the squared
+displacement ||w - theta||^2 of small kappa shrinks as in the paper's pull, and kappa keeps its
+meaning; a mean over all parameters would count those that hardly move. No coordinate overshoots its
+anchor: (alpha/c) d_i <= 1; <d> is then smaller, and `rule/kappa` says by how much.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from proxrl.config import MetricOptions, RunConfig
+from proxrl.proximal.kappa import share_of_past
 from proxrl.proximal.pull import pull_, pull_strength
 from proxrl.proximal.rules.base import Rule
 from proxrl.types import State
+
+TINY = torch.finfo(torch.float32).tiny
 
 
 class Metric(Rule):
@@ -49,7 +54,7 @@ class Metric(Rule):
     @torch.no_grad()
     def change_weights(self, weights: list[Tensor], anchor: list[Tensor], rate: float) -> None:
         if self._acts and self._updates and self._updates % self._period == 0:
-            self._set_metric(self._measured())
+            self._measure()
         self._updates += 1
         strength = pull_strength(rate, self.c)
         if not self.metric:
@@ -59,20 +64,24 @@ class Metric(Rule):
             self._strengths, self._rate = list(torch._foreach_mul(self.metric, strength)), rate
         torch._foreach_lerp_(weights, anchor, self._strengths)
 
-    def _measured(self) -> list[Tensor]:
+    def _measure(self) -> None:
         """d from Adam's moments of now; 0 where every gradient was 0, or so long ago that Adam has
         flushed its moments."""
+        parts = zip(self.moments.square, self.moments.steps, strict=True)
+        moved = [self._squared_steps(square, steps) for square, steps in parts]
         powers = torch._foreach_pow(self.moments.square, self.options.power)
-        total = torch.stack([power.sum() for power in powers]).sum()
-        scale = self._parameters / total.clamp_min(torch.finfo(total.dtype).tiny)
-        return [(power * scale.to(power.dtype)).clamp_max_(self._largest) for power in powers]
-
-    def _set_metric(self, metric: list[Tensor]) -> None:
-        self.metric, self._rate = metric, None
-        mean = torch.stack([part.sum() for part in metric]).sum() / self._parameters
-        squares = torch.stack(torch._foreach_norm(metric)).square().sum() / self._parameters
-        evenness = mean.square() / squares.clamp_min(torch.finfo(squares.dtype).tiny)
+        scale = _sum(moved) / _sum(torch._foreach_mul(moved, powers)).clamp_min(TINY)
+        self.metric, self._rate = [(p * scale).clamp_max_(self._largest) for p in powers], None
+        mean = _sum(torch._foreach_mul(moved, self.metric)) / _sum(moved).clamp_min(TINY)
+        squares = torch.stack(torch._foreach_norm(self.metric)).square().sum()
+        evenness = _sum(self.metric).square() / (self._parameters * squares).clamp_min(TINY)
         self._metrics = {"kappa": self.config.pull_per_sync * mean, "evenness": evenness}
+
+    def _squared_steps(self, square: Tensor, steps: Tensor) -> Tensor:
+        """u; Adam's bias correction of v scales its epsilon."""
+        corrected = share_of_past(self.moments.betas[1], steps).sqrt()
+        roots = square.sqrt()
+        return (roots / (roots + self.config.learner.adam_epsilon * corrected + TINY)).square()
 
     @property
     def _parameters(self) -> int:
@@ -83,10 +92,17 @@ class Metric(Rule):
         return self._metrics
 
     def state(self) -> State:
-        return {"updates": self._updates, **self.saved("metric", self.metric)}
+        return {
+            "updates": self._updates,
+            "metrics": dict(self._metrics),
+            **self.saved("metric", self.metric),
+        }
 
     def load(self, state: State) -> None:
         self._updates = state["updates"]
-        metric = self.restored("metric", state)
-        if metric:
-            self._set_metric(metric)
+        self._metrics = dict(state["metrics"])
+        self.metric, self._rate = self.restored("metric", state), None
+
+
+def _sum(vectors: Sequence[Tensor]) -> Tensor:
+    return torch.stack([vector.sum() for vector in vectors]).sum()
