@@ -1,10 +1,19 @@
-"""The share of signal in the gradient, in a DQN run: what the adaptive rules measure.
+"""How much of a DQN run's motion is signal: what the adaptive rules measure, and two other measures.
 
     python -m benchmarks.signal [ENV] [steps] [seed]    (MinAtar/Asterix-v1 120000 100)
 
-For every 10,000 agent steps: the mean of m^2/v (0.0526 for independent noise), of rho and of its
-positive part (proximal/kappa.py), and the mean correlation of a gradient with the one 1, 2, 5, 10
-and 20 updates before it. No pull acts.
+For every 10,000 agent steps, means over updates of
+
+    m^2/v       0.0526 for independent noise
+    rho, rho+   the share of signal (proximal/kappa.py) and its positive part
+    lag k       correlation of a gradient with the one k updates before it
+
+and, of the displacement of w between two syncs, which contains all of Adam's steps,
+
+    halves      correlation of its first half with its second: r/(2 + r) for signal-to-noise ratio r
+    syncs       correlation with the displacement before
+
+No pull acts.
 """
 
 import sys
@@ -16,6 +25,7 @@ from torch import Tensor
 
 from proxrl import Callback, presets, train
 from proxrl.proximal.kappa import signal_shares
+from proxrl.proximal.rules import Moments
 from proxrl.training.loop import Trainer
 
 LAGS = (1, 2, 5, 10, 20)
@@ -27,29 +37,46 @@ class Watch(Callback):
 
     def __init__(self) -> None:
         self._updates = 0
-        self._past: deque[Tensor] = deque(maxlen=max(LAGS))
-        self._rows: list[tuple[float, ...]] = []
+        self._gradients: deque[Tensor] = deque(maxlen=max(LAGS))
+        self._weights: deque[Tensor] = deque(maxlen=5)  # at the last syncs, and between them
+        self._rows: list[list[float]] = []
+        self._products: list[list[float]] = []
 
     def on_step(self, run: Trainer) -> None:
         learner = run.learner
         if learner.updates > self._updates:
             self._updates = learner.updates
-            self._measure(learner.weights[0].grad, learner.rule.moments)
-        if run.step % INTERVAL == 0 and self._rows:
+            self._add_gradient(learner.weights[0].grad, learner.rule.moments)
+            if self._updates % (run.config.updates_per_sync // 2) == 0:
+                self._weights.append(learner.weights[0].detach().clone())
+            if self._updates % run.config.updates_per_sync == 0 and len(self._weights) == 5:
+                self._add_displacement()
+        if run.step % INTERVAL == 0 and self._rows and self._products:
             ratio, share, positive, *lags = np.mean(self._rows, axis=0)
-            correlations = " ".join(f"{lag:+.3f}" for lag in lags)
-            print(f"{run.step:>9,}  {ratio:.4f}  {share:+.4f}  {positive:.4f}  {correlations}")
+            crossed, first, second, following, whole = np.mean(self._products, axis=0)
+            correlations = [*lags, 2 * crossed / (first + second), following / whole]
+            text = " ".join(f"{one:+.3f}" for one in correlations)
+            print(f"{run.step:>9,}  {ratio:.4f}  {share:+.4f}  {positive:.4f}  {text}", flush=True)
             self._rows.clear()
+            self._products.clear()
 
-    def _measure(self, gradient: Tensor, moments: object) -> None:
-        if len(self._past) == max(LAGS):
+    def _add_gradient(self, gradient: Tensor, moments: Moments) -> None:
+        if len(self._gradients) == max(LAGS):
             share = signal_shares(moments, together=True).item()
             ratio = (moments.mean[0].square().sum() / moments.square[0].sum()).item()
-            sizes = [(gradient.norm() * self._past[-lag].norm()).item() for lag in LAGS]
-            dots = [(gradient @ self._past[-lag]).item() for lag in LAGS]
+            sizes = [(gradient.norm() * self._gradients[-lag].norm()).item() for lag in LAGS]
+            dots = [(gradient @ self._gradients[-lag]).item() for lag in LAGS]
             lags = [dot / size if size else 0.0 for dot, size in zip(dots, sizes, strict=True)]
-            self._rows.append((ratio, share, max(0.0, share), *lags))
-        self._past.append(gradient.clone())
+            self._rows.append([ratio, share, max(0.0, share), *lags])
+        self._gradients.append(gradient.clone())
+
+    def _add_displacement(self) -> None:
+        """From the weights at three syncs and half-way between them."""
+        start, _, synced, middle, now = self._weights
+        first, second, before = middle - synced, now - middle, synced - start
+        whole = first + second
+        pairs = ((first, second), (first, first), (second, second), (whole, before), (whole, whole))
+        self._products.append([(one @ other).item() for one, other in pairs])
 
 
 def main() -> None:
@@ -57,7 +84,7 @@ def main() -> None:
     env, steps, seed = [*given, *("MinAtar/Asterix-v1", "120000", "100")[len(given) :]]
     settings = {"seed": int(seed), "threads": 1, "logging.tensorboard": False}
     lags = " ".join(f"lag {lag:<2}" for lag in LAGS)
-    print(f"     step  m^2/v   rho      rho+    {lags}")
+    print(f"     step  m^2/v   rho      rho+    {lags} halves syncs")
     with tempfile.TemporaryDirectory() as folder:
         config = presets.make("dqn", env, {**settings, "steps": int(steps)})
         train(config, f"{folder}/run", callbacks=[Watch()])

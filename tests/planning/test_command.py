@@ -122,6 +122,11 @@ def test_options_of_the_environment(tmp_path, capsys) -> None:
         ({"adaptive": True, "seeds": 0}, "seeds must be at least 1, got 0"),
         ({"theory": True, "mdps": 0}, "mdps must be at least 1"),
         ({"theory": True, "seed": -1}, "seed must be non-negative"),
+        ({"theory": True, "adaptive": True}, "--theory and --adaptive are two commands"),
+        (
+            {"adaptive": True, "noise": (-1.0,)},
+            "a noise level must be finite and non-negative, got -1",
+        ),
     ],
 )
 def test_an_error_is_one_line(arguments, words: str, tmp_path) -> None:

@@ -60,6 +60,9 @@ def test_each_of_many_mdps_is_one_sample() -> None:
     np.testing.assert_allclose(
         result.samples["beta_0"][0, 1], result.fixed[:, 0, 1, 0].mean(axis=-1)
     )
+    best = result.fixed.mean(axis=-1).min(axis=-1)  # [mdps, n, levels]
+    np.testing.assert_allclose(result.oracle_of_each, (best[0] + best[1]) / 2)
+    assert (result.oracle_of_each <= result.mean["oracle"]).all()
     doubled = replace(result, adapted=result.fixed[..., 0, :] + 1.0)
     assert doubled.worse_mdps.tolist() == [[2, 2]]
 

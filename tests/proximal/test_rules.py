@@ -14,7 +14,17 @@ from proxrl import presets
 from proxrl.config import AdaptiveOptions, RuleOptions, RunConfig, from_json, to_json, validated
 from proxrl.errors import UserError
 from proxrl.proximal import pull_
-from proxrl.proximal.rules import Adaptive, Gradient, Rule, Values, make_rule, register_rule
+from proxrl.proximal.rules import (
+    Accelerated,
+    Adaptive,
+    Gradient,
+    Metric,
+    Rule,
+    Scheduled,
+    Values,
+    make_rule,
+    register_rule,
+)
 from proxrl.types import Batch
 
 
@@ -246,3 +256,27 @@ def test_a_subclass_of_a_built_in_rule_has_its_own_options_or_the_built_in_ones(
     assert make_rule(made("same")).options == AdaptiveOptions()
     with pytest.raises(UserError, match=r"same has the settings proximal\.adaptive\.\*"):
         make_rule(made("same", "smoothing=0.5"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (Accelerated, {"target.rule": "polyak"}, "own:Rule needs target.rule = periodic"),
+        (Adaptive, {"proximal.c": 0.2}, "own:Rule sets kappa itself: leave c at inf"),
+        (Scheduled, {"proximal.pull_per_sync": 1.0}, "own:Rule sets kappa itself"),
+    ],
+)
+def test_a_subclass_has_the_needs_of_its_rule(
+    kind: type[Rule], settings: dict[str, Any], message: str
+) -> None:
+    own = type("Rule", (kind,), {})
+    config = validated(presets.make("dqn", "CartPole-v1", {"proximal.rule": "own:Rule"}))
+    own(config)
+    with pytest.raises(UserError, match=message):
+        own(validated(config.override(settings)))
+
+
+def test_a_pull_per_sync_is_for_a_rule_of_ones_own_too() -> None:
+    settings = {"proximal.rule": "own:Rule", "proximal.pull_per_sync": 0.5}
+    config = validated(presets.make("dqn", "CartPole-v1", settings))
+    assert type("Rule", (Metric,), {})(config).metrics() == {"kappa": 0.5}

@@ -168,7 +168,8 @@ def _combination_errors(config: RunConfig) -> Rules:
         ),
         (
             "proximal.pull_per_sync",
-            c.proximal.pull_per_sync is not None and c.proximal.rule not in PULLS,
+            c.proximal.pull_per_sync is not None
+            and c.proximal.rule in (*SET_KAPPA, "gradient", "values"),
             f"not supported by proximal.rule = {c.proximal.rule}; set proximal.c",
         ),
         (

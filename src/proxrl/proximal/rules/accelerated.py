@@ -39,6 +39,7 @@ class Accelerated(Rule):
 
     Options = AcceleratedOptions
     group = "accelerated"
+    needs_syncs = True
     options: AcceleratedOptions
 
     def __init__(self, config: RunConfig) -> None:

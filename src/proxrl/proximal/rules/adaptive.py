@@ -27,6 +27,7 @@ class Adaptive(Rule):
 
     Options = AdaptiveOptions
     group = "adaptive"
+    sets_kappa = True
     options: AdaptiveOptions
 
     def __init__(self, config: RunConfig) -> None:

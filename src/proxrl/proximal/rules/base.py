@@ -1,5 +1,6 @@
 """What a proximal rule is: the places of an update where it may act."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Protocol
 
@@ -36,6 +37,10 @@ class Rule:
     """Frozen dataclass of the rule's options; `self.options` is one, from `proximal.options`."""
     group: ClassVar[str | None] = None
     """Built-in rules: the group of `ProximalConfig` that holds the options instead."""
+    needs_syncs: ClassVar[bool] = False
+    """The rule acts at syncs: Polyak targets are refused."""
+    sets_kappa: ClassVar[bool] = False
+    """The rule sets kappa itself: a finite c is refused."""
     draws: ClassVar[bool] = False
     """The rule draws random numbers from `self.generator`, whose state checkpoints hold."""
 
@@ -45,6 +50,11 @@ class Rule:
     loss: Callable[[Batch], Tensor]  # set by the learner: h(w) of a batch, w being what it is now
 
     def __init__(self, config: RunConfig) -> None:
+        rule = config.proximal.rule
+        if self.needs_syncs and config.target.rule == "polyak":
+            raise UserError(f"proximal.rule = {rule} needs target.rule = periodic")
+        if self.sets_kappa and math.isfinite(config.c):
+            raise UserError(f"proximal.rule = {rule} sets kappa itself: leave c at inf, as in dqn")
         self.config = config
         self.c = config.c
         self.options = self.read_options(config)

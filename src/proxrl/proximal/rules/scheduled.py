@@ -15,6 +15,7 @@ class Scheduled(Rule):
 
     Options = ScheduledOptions
     group = "scheduled"
+    sets_kappa = True
     options: ScheduledOptions
 
     def __init__(self, config: RunConfig) -> None:
