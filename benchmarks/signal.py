@@ -1,4 +1,4 @@
-"""How much of a DQN run's motion is signal: what the adaptive rules measure, and two other measures.
+"""How much of a DQN run's motion is signal: as the adaptive rules measure it, and otherwise.
 
     python -m benchmarks.signal [ENV] [steps] [seed]    (MinAtar/Asterix-v1 120000 100)
 
