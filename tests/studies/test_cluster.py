@@ -126,6 +126,7 @@ def test_a_killed_worker_and_a_removed_node_cost_time_and_not_a_bit(
         assert not RunFolder(folders[name]).is_locked()
 
 
+@pytest.mark.faults
 def test_ctrl_c_stops_the_clusters_runs_with_a_checkpoint(
     cluster: Any, tmp_path: Path, long_whole: Path
 ) -> None:
