@@ -42,7 +42,7 @@ DECAY = 0.5  # of the steps; the preset's 100,000 would be all of them
 BINS = 30  # points of a curve
 RESULTS = Path("results/drop-in/minatar.jsonl")
 FIGURE = Path("docs/figures/drop-in.png")
-PRESET = presets.make("dqn-pro", "MinAtar/Breakout-v1")
+PRESET = presets.make("dqn-pro", "MinAtar/Breakout-v1", {"proximal.c": 0.0625})  # kappa = 1
 
 
 def make_env(game: str) -> gymnasium.Env[Any, Any]:

@@ -151,9 +151,10 @@ def test_the_study_of_rules_has_every_rule_and_kappa(scale: str) -> None:
 
 
 def test_what_is_carried_over_meets_the_preset_exactly() -> None:
-    """0.2 on Atari is exactly 0.0625 on MinAtar, as in the preset."""
+    """0.2 on Atari is exactly 0.0625 on MinAtar, and 0.8 is the preset's 0.25."""
     tuned = of_variant("tune-c", "session")
-    assert tuned["dqn-pro-c-0.2"].config.c == presets.make("dqn-pro", "MinAtar/Asterix-v1").c
+    assert tuned["dqn-pro-c-0.2"].config.c == 0.0625
+    assert tuned["dqn-pro-c-0.8"].config.c == presets.make("dqn-pro", "MinAtar/Asterix-v1").c
     assert tuned["rainbow-pro-c-0.05"].config.c == 0.025
     values = {"proximal.rule": "values", "proximal.c": 1.0}
     assert carried_over(values, "dqn", "atari", "MinAtar/Asterix-v1") == values

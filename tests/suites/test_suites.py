@@ -81,7 +81,7 @@ PINNED: dict[str, dict[str, Any]] = {
         "evaluation.period_steps": 10_000,
         "evaluation.episodes": 10,
         "checkpoint.period_steps": 10_000,
-        "proximal.c": 0.0625,
+        "proximal.c": 0.25,
     },
     "CartPole-v1": {
         "steps": 60_000,

@@ -1,9 +1,8 @@
 """MinAtar (Young & Tian 2019): five small games, no human scores.
 
 The base config follows Dopamine's MinAtar settings (Ceron & Castro 2021), except Rainbow's support
-(docs/fidelity.md, 23). c is chosen so that the pull per sync kappa of DQN Pro is the paper's if its
-period counts agent steps, 1. The paper's 2.5 for Rainbow Pro is too strong here: kappa is 0.25
-(docs/fidelity.md, 10).
+(docs/fidelity.md, 23). The pull per sync kappa is 0.25 for both Pro agents, tuned on two games
+(docs/fidelity.md, 10); the paper's are 1 and 2.5 (`--proximal.pull-per-sync 1`).
 """
 
 from proxrl.config import (
@@ -50,7 +49,7 @@ MINATAR = Suite(
     ids=r"MinAtar/(?P<game>.*?)(-v\d+)?",
     shown_ids="MinAtar/*",
     base=BASE,
-    agents=agents(RAINBOW, dqn_c=0.0625, rainbow_c=0.25),
+    agents=agents(RAINBOW, dqn_c=0.25, rainbow_c=0.25),
     provider="minatar.gym",
     package="minatar",
     install="pip install 'proxrl[minatar]'",

@@ -2,8 +2,8 @@
 
 The paper proposes it as future work (appendix, after Figure 11): "adaptively choosing c would
 provide us with even more reliable improvements ... a promising idea would be to hinge on the
-variance of our gradient updates". The formula is proxrl's own; whether it improves scores is not
-known yet (docs/results.md, `rules`).
+variance of our gradient updates". The formula is proxrl's own; its limits and what was seen are in
+docs/rules.md.
 """
 
 from collections.abc import Mapping
