@@ -131,8 +131,8 @@ def test_an_agent_and_its_pro_differ_in_one_value(agent: str, kappa: float, env:
     assert set(differences(plain, pro)) == {"agent", "proximal.c"}
     assert plain.c == math.inf
     assert plain.pull_per_sync == 0.0
-    if agent != "dqn" and env.startswith("MinAtar/"):
-        kappa = 0.25  # the paper's is too strong there: docs/fidelity.md, 10
+    if env.startswith("MinAtar/"):
+        kappa = 0.25  # docs/fidelity.md, 10
     assert pro.pull_per_sync == pytest.approx(kappa)
 
 

@@ -86,7 +86,7 @@ def test_a_grid_of_c_is_named_by_c_however_it_was_set(tmp_path: Path) -> None:
     write(tmp_path, "dqn-pro", env, 0, 1.0)  # c = 0.25
     write(tmp_path, "dqn-pro", env, 1, 1.0, proximal__pull_per_sync=0.25)  # the same c
     write(tmp_path, "dqn-pro", env, 0, 1.0, proximal__c=0.0625)
-    assert names(tmp_path) == ["DQN Pro (c 0.0625)", "DQN Pro (c 0.25)"]
+    assert names(tmp_path) == ["DQN Pro (c 0.25)", "DQN Pro (c 0.0625)"]
 
 
 def test_the_papers_colours() -> None:

@@ -36,7 +36,8 @@ Over N updates the signal adds up to N s and the noise to sqrt(N) sigma: r = N r
 oscillate give gradients of opposite directions some updates apart. On MinAtar Asterix the mean of
 rho with its sign is negative from about 60,000 steps on (`python -m benchmarks.signal`), and kappa
 would stay at its upper bound. The mean of the positive parts is the signal of those updates that
-show some; for noise alone it tends to zero with the number of weights.
+show some. It is a heuristic: for noise alone it is near zero only if the noise has many independent
+directions (docs/rules.md, "What is known and what is not").
 
 What this leaves out: Adam's division by sqrt(v), gradients that correlate from one update to the
 next (a replay's batches overlap), signal that turns within N updates, and that a pull of kappa/N
