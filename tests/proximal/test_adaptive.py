@@ -110,6 +110,10 @@ def test_layers_have_kappas_of_their_own() -> None:
     assert list(named) == [f"kappa/{name}" for name in names]
     assert len(set(named.values())) > 1
     assert min(named.values()) < metrics["kappa"] < max(named.values())
+    sizes = [weight.numel() for weight in made.online.parameters()]
+    for name, values in (("kappa", made.rule.kappas), ("signal", made.rule.signals)):
+        mean = sum(v * size for v, size in zip(values, sizes, strict=True)) / sum(sizes)
+        assert metrics[name] == pytest.approx(mean), "the mean over all weights"
 
 
 def test_each_layer_is_pulled_by_its_own_kappa() -> None:
