@@ -87,6 +87,7 @@ def main() -> None:
     print(f"     step  m^2/v   rho      rho+    {lags} halves syncs")
     with tempfile.TemporaryDirectory() as folder:
         config = presets.make("dqn", env, {**settings, "steps": int(steps)})
+        assert config.updates_per_sync % 2 == 0, "a period must have two halves"
         train(config, f"{folder}/run", callbacks=[Watch()])
 
 

@@ -3,8 +3,8 @@
     proxrl report results/rules-tune --out report-rules
     python docs/tools/final_scores.py report-rules
 
-The last columns are the mean over games of the scaled final scores and its standard error over
-runs; the criterion of docs/evidence.md, C, is based on them.
+The last column is the mean over games of the scaled final scores and its standard error over runs,
+on which the criterion of docs/evidence.md, C, is based. Games without a scale are left out.
 """
 
 import csv
@@ -17,7 +17,7 @@ from pathlib import Path
 
 def main(report: Path) -> None:
     with open(report / "scores.csv", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["final_score"]]
+        rows = [row for row in csv.DictReader(file) if row["final_scaled"]]
     runs = sorted({(row["game"], int(row["seed"])) for row in rows})
     raw: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
     scaled: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -25,7 +25,9 @@ def main(report: Path) -> None:
         raw[row["series"]][row["game"], int(row["seed"])] = float(row["final_score"])
         scaled[row["series"]][row["game"]].append(float(row["final_scaled"]))
     print(
-        "| final score |", " | ".join(f"{game}, {seed}" for game, seed in runs), "| scaled mean |"
+        "| final score |",
+        " | ".join(f"{game}, {seed}" for game, seed in runs),
+        "| scaled mean ± standard error |",
     )
     print("|---" * (len(runs) + 2) + "|")
     for series, scores in raw.items():

@@ -122,7 +122,7 @@ def test_options_of_the_environment(tmp_path, capsys) -> None:
         ({"adaptive": True, "seeds": 0}, "seeds must be at least 1, got 0"),
         ({"theory": True, "mdps": 0}, "mdps must be at least 1"),
         ({"theory": True, "seed": -1}, "seed must be non-negative"),
-        ({"theory": True, "adaptive": True}, "--theory and --adaptive are two commands"),
+        ({"theory": True, "adaptive": True}, "--theory and --adaptive cannot be combined"),
         (
             {"adaptive": True, "noise": (-1.0,)},
             "a noise level must be finite and non-negative, got -1",

@@ -189,6 +189,8 @@ def test_a_resumed_learner_is_bit_identical(changes: dict[str, Any], head: str) 
             made.update(batch)
         assert torch.equal(online(whole), online(made))
         assert whole.rule.metrics() == made.rule.metrics()
+        nested = [one for one in part.state().values() if isinstance(one, dict)]
+        assert not any(isinstance(one, Tensor) for inner in nested for one in inner.values())
 
 
 def test_the_pull_follows_an_annealed_rate() -> None:

@@ -264,6 +264,8 @@ def _to_cpu(value: Any) -> Any:
     """A copy: the checkpoint is written while training goes on."""
     if isinstance(value, Tensor):
         return value.detach().to("cpu", copy=True)
+    if isinstance(value, dict):
+        return {name: _to_cpu(one) for name, one in value.items()}
     return copy.deepcopy(value)
 
 

@@ -164,7 +164,7 @@ class ProximalConfig:
     """The paper's c-tilde; inf is plain DQN."""
     pull_per_sync: float | None = None
     """Alternative to c: kappa = (alpha/c) x updates per sync; overrides c (rules parameters,
-    accelerated and metric)."""
+    accelerated, metric, and rules of your own)."""
     actions: Literal["taken", "all"] = "taken"
     """Rule values: the action taken only, or all actions of a state."""
     own_batch: bool = False

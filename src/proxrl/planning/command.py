@@ -114,7 +114,7 @@ def _require_counts(options: PlanOptions) -> None:
             how = f"at least {least}" if least else "non-negative"
             raise UserError(f"{name} must be {how}, got {value}")
     if options.theory and options.adaptive:
-        raise UserError("--theory and --adaptive are two commands: choose one")
+        raise UserError("--theory and --adaptive cannot be combined")
     for level in options.noise:
         if not 0.0 <= level < math.inf:
             raise UserError(f"a noise level must be finite and non-negative, got {level:g}")

@@ -235,7 +235,7 @@ class Proximal(Optimizer):
         self.inner.load_state_dict(state)
         if saved is not None and self._estimate is None:
             self.updates_per_sync = saved["updates_per_sync"]
-            self.tau = saved["tau"]
+            self.tau = saved.get("tau", 1.0)
             self.adaptive = AdaptiveOptions(**saved["options"])
         self.c = c
         if saved is not None and self._estimate is not None:

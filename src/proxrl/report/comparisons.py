@@ -92,8 +92,7 @@ def pairs(study: StudyResults) -> tuple[list[tuple[Block, Block]], list[tuple[Bl
     """All pairs, and the main ones: each main series with the pull against the one without.
 
     The rest are, within a family of agents (DQN, DQN Pro, DQN Pro adaptive), main series with the
-    pull against every other variant, and every other variant with the pull against the main series
-    without; all pairs of a small family.
+    pull and the one without against every other variant; all pairs of a small family.
     """
     series = [block.series for block in study.blocks]
     main = [
@@ -105,11 +104,12 @@ def pairs(study: StudyResults) -> tuple[list[tuple[Block, Block]], list[tuple[Bl
     for pro, base in main:
         family = [one for one in study.blocks if one.series.family == base.series.family]
         others = [one for one in family if one not in (pro, base)]
-        with_pull = [one for one in others if one.series.agent != base.series.agent]
-        more = [(pro, one) for one in others] + [(one, base) for one in with_pull]
+        others.sort(
+            key=lambda one: one.series.agent == base.series.agent
+        )  # those with a pull first
+        more = [(pro, one) for one in others] + [(one, base) for one in others]
         if len(family) <= SMALL_FAMILY:
-            pulled_first = sorted(others, key=lambda one: one not in with_pull)
-            more += [*itertools.combinations(pulled_first, 2), *((one, base) for one in others)]
+            more += itertools.combinations(others, 2)
         for pair in more:
             if pair not in chosen and pair[::-1] not in chosen:
                 chosen.append(pair)

@@ -51,5 +51,5 @@ def carried_over(
 
 
 def _plain(number: float) -> float:
-    """Remove rounding errors, so that 0.2 x 0.3125 equals the preset's 0.0625."""
+    """Remove rounding errors, so that 0.2 x 0.3125 is exactly 0.0625."""
     return float(f"{number:.12g}")

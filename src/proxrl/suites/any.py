@@ -8,8 +8,8 @@
 
 The scale of rewards is unknown: the loss is Huber, rewards are not clipped, Rainbow's support is
 wide. Episodes are truncated after 27,000 steps, so that evaluations end even if an environment has
-no limit. As in the other suites, c gives the paper's pull per sync: 1 for DQN Pro, 2.5 for Rainbow
-Pro (0.25 for small images, as on MinAtar).
+no limit. c gives the paper's pull per sync, 1 for DQN Pro and 2.5 for Rainbow Pro; for small images
+0.25 for both, as on MinAtar.
 """
 
 from dataclasses import replace
@@ -77,7 +77,7 @@ SMALL_IMAGE = replace(
         learner=replace(VECTOR.base.learner, adam_epsilon=3.125e-4),
         exploration=ExplorationConfig(final_epsilon=0.01, decay_steps=100_000),
     ),
-    agents=agents(RAINBOW, dqn_c=0.0625, rainbow_c=0.25),
+    agents=agents(RAINBOW, dqn_c=0.25, rainbow_c=0.25),
 )
 
 LARGE_IMAGE = replace(

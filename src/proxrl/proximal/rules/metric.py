@@ -94,13 +94,16 @@ class Metric(Rule):
     def state(self) -> State:
         return {
             "updates": self._updates,
-            "metrics": dict(self._metrics),
+            **{f"logged.{name}": value for name, value in self._metrics.items()},
             **self.saved("metric", self.metric),
         }
 
     def load(self, state: State) -> None:
         self._updates = state["updates"]
-        self._metrics = dict(state["metrics"])
+        device = self.moments.mean[0].device
+        for name in ("kappa", "evenness"):
+            if isinstance(value := state.get(f"logged.{name}"), Tensor):
+                self._metrics[name] = value.to(device)
         self.metric, self._rate = self.restored("metric", state), None
 
 

@@ -122,15 +122,17 @@ def differences(findings: Findings) -> Plot | None:
         Panel("final score", tuple(_pair(one, one.difference, findings) for one in compared)),
         Panel("whole curve", tuple(_pair(one, one.area_difference, findings) for one in compared)),
     )
-    games = len(compared[0].games)
+    games = sorted({len(one.games) for one in compared})
+    over = " to ".join(map(str, games[:: max(1, len(games) - 1)]))
     return Plot(
         "differences",
         "Differences between series",
         "Interquartile mean of the first minus that of the second, in units of the "
         f"{study.scale.unit}"
-        + (f", over the {games} games that both have" if games > 1 else "")
+        + (f", over the {over} games that both have" if games != [1] else "")
         + ": of final scores, and of the mean of the whole curve (its area). 95% intervals over "
-        "runs, each for itself: of twenty pairs of equal series, one is expected to exclude 0.",
+        "runs, not corrected for multiple comparisons: about one in twenty pairs of equal series "
+        "excludes 0 by chance.",
         "intervals",
         panels,
         f"X − Y, {study.scale.unit}",
