@@ -201,7 +201,7 @@ def test_an_invalid_environment_is_a_one_line_error() -> None:
 @pytest.mark.parametrize(("agent", "kappa"), [("dqn", 1.0), ("rainbow", 2.5)])
 def test_the_pull_per_sync_is_the_papers(suite: Suite, agent: str, kappa: float) -> None:
     config = validated(presets.of_suite(suite, f"{agent}-pro", "FrozenLake-v1"))
-    if suite is SMALL_IMAGE and agent == "rainbow":
+    if suite is SMALL_IMAGE:
         kappa = 0.25  # as on MinAtar: docs/fidelity.md, 10
     assert config.pull_per_sync == pytest.approx(kappa)
 
