@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,10 +27,14 @@ from proxrl.proximal.rules import Rule, make_rule
 from proxrl.training.resources import available_cores
 from proxrl.types import Batch
 
+if TYPE_CHECKING:
+    from benchmarks.drop_in_models import Model
+
 UPDATES = 10  # per block
 MORE_UPDATES = 50  # per block: adaptive rules measure every 10 updates
 RULES = ("parameters", "accelerated", "metric", "adaptive", "adaptive-layers", "scheduled")
 MINATAR = "MinAtar/Breakout-v1"
+PERIOD = 250  # updates per sync on MinAtar: an adaptive pull starts with the second
 
 
 def main() -> None:
@@ -97,21 +102,18 @@ def drop_in(blocks: int) -> None:
             adaptive=AdaptiveOptions(warmup_updates=10),
         )
         optimizers = {"plain": fixed.inner, "fixed c": fixed, "adaptive": adaptive}
-        timed = {name: partial(timed_updates, model.train, one) for name, one in optimizers.items()}
-        for _ in range(10):  # the adaptive one pulls after two periods
-            timed["adaptive"]()
+        timed = {name: partial(timed_updates, model, one) for name, one in optimizers.items()}
+        model.train(adaptive, 2 * PERIOD)
         assert adaptive.kappa, "it pulls"
         times = alternate(timed, blocks)
-        report(f"in {model.where}", times, "plain", MORE_UPDATES)
+        report(f"in {model.where}", times, "plain", model.updates)
         del times["plain"]
-        report(f"in {model.where}", times, "fixed c", MORE_UPDATES)
+        report(f"in {model.where}", times, "fixed c", model.updates)
 
 
-def timed_updates(
-    train: Callable[[torch.optim.Optimizer, int], None], optimizer: torch.optim.Optimizer
-) -> float:
+def timed_updates(model: "Model", optimizer: torch.optim.Optimizer) -> float:
     start = time.perf_counter()
-    train(optimizer, MORE_UPDATES)
+    model.train(optimizer, model.updates)
     return time.perf_counter() - start
 
 

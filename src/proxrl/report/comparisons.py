@@ -104,9 +104,7 @@ def pairs(study: StudyResults) -> tuple[list[tuple[Block, Block]], list[tuple[Bl
     for pro, base in main:
         family = [one for one in study.blocks if one.series.family == base.series.family]
         others = [one for one in family if one not in (pro, base)]
-        others.sort(
-            key=lambda one: one.series.agent == base.series.agent
-        )  # those with a pull first
+        others.sort(key=lambda one: one.series.agent == base.series.agent)  # with a pull first
         more = [(pro, one) for one in others] + [(one, base) for one in others]
         if len(family) <= SMALL_FAMILY:
             more += itertools.combinations(others, 2)
@@ -145,21 +143,21 @@ def compare(study: StudyResults, pro: Block, base: Block, resamples: int) -> Com
         ]
         _, of_areas = _iqms(areas, generator)
     return Comparison(
-        pro,
-        base,
-        tuple(scaled.tolist()),
-        iqms[0],
-        iqms[1],
-        difference,
-        of_areas,
-        medians,
-        chance,
-        len(common),
-        int(min(one.runs.sum(), other.runs.sum())),
-        int(min(one.runs.min(), other.runs.min())),
-        wins,
-        scores.gain(pro.mean_final, base.mean_final, study.scale),
-        scores.gain(pro.mean_area, base.mean_area, study.scale),
+        pro=pro,
+        base=base,
+        games=tuple(scaled.tolist()),
+        pro_iqm=iqms[0],
+        base_iqm=iqms[1],
+        difference=difference,
+        area_difference=of_areas,
+        median_difference=medians,
+        improvement=chance,
+        improvement_games=len(common),
+        runs=int(min(one.runs.sum(), other.runs.sum())),
+        fewest=int(min(one.runs.min(), other.runs.min())),
+        wins=wins,
+        final_gain=scores.gain(pro.mean_final, base.mean_final, study.scale),
+        area_gain=scores.gain(pro.mean_area, base.mean_area, study.scale),
     )
 
 

@@ -60,6 +60,11 @@ class Findings:
         return list(shown)
 
     @property
+    def differences(self) -> tuple[Comparison, ...]:
+        """The comparisons of interquartile means that have an interval."""
+        return tuple(one for one in self.comparisons if one.difference.has_interval)
+
+    @property
     def pulls(self) -> tuple[Comparison, ...]:
         """The main comparisons that show what the pull does."""
         return tuple(one for one in self.main_comparisons if one.is_the_pull)

@@ -80,7 +80,6 @@ def aggregate_table(findings: Findings, baselines: Sequence[Baseline]) -> Table 
 
 
 def differences_table(findings: Findings) -> Table | None:
-    compared = [one for one in findings.comparisons if one.difference.has_interval]
     rows = [
         [
             Cell(one.pro.name),
@@ -88,7 +87,7 @@ def differences_table(findings: Findings) -> Table | None:
             *(_estimate(each) for each in (one.difference, one.area_difference, one.improvement)),
             _number(one.runs, "d"),
         ]
-        for one in compared
+        for one in findings.differences
     ]
     heads = ["X", "Y", "final score, X − Y", "whole curve, X − Y", "P(X > Y)", "runs"]
     return Table("differences-table", heads, rows, range(2, 6)) if rows else None

@@ -115,7 +115,7 @@ def gains(study: StudyResults, one: Comparison) -> Plot | None:
 def differences(findings: Findings) -> Plot | None:
     """Differences of the interquartile means, of final scores and areas; None without intervals."""
     study = findings.study
-    compared = [one for one in findings.comparisons if one.difference.has_interval]
+    compared = findings.differences
     if not compared:
         return None
     panels = (
