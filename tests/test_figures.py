@@ -56,7 +56,14 @@ def test_settings_that_were_obeyed_before_change_no_figure(plain: str, tmp_path:
         assert matplotlib.rcParams["text.usetex"], "restored"
 
 
-@pytest.mark.parametrize("content", [USETEX, b"\xff\xfe", None], ids=["TeX", "not UTF-8", "FIFO"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(USETEX, id="TeX"),
+        pytest.param(b"\xff\xfe", id="not UTF-8", marks=pytest.mark.faults),
+        pytest.param(None, id="FIFO", marks=pytest.mark.faults),
+    ],
+)
 def test_a_file_in_the_current_folder_changes_no_figure(
     content: bytes | None, plain: str, tmp_path: Path
 ) -> None:

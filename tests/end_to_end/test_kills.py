@@ -212,7 +212,9 @@ def test_same_seed_same_bits_and_other_seeds_differ(tmp_path: Path) -> None:
     assert any(a[name].tobytes() != c[name].tobytes() for name in a)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.faults)]
+)
 def test_a_signal_saves_and_says_how_to_go_on(
     number: signal.Signals,
     tmp_path: Path,

@@ -95,7 +95,16 @@ class Slow:
         return small
 
 
-@pytest.mark.parametrize("game", ["Breakout", "MsPacman", "Qbert", "Seaquest", "SpaceInvaders"])
+@pytest.mark.parametrize(
+    "game",
+    [
+        *("Breakout", "Qbert"),
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ("MsPacman", "Seaquest", "SpaceInvaders")
+        ),
+    ],
+)
 def test_a_terminal_life_loss_ends_the_frame_skip(game: str) -> None:
     """Frames, rewards and ends equal, until five lives were lost in the middle of a skip."""
     mine = make(f"ALE/{game}-v5", replace(STEADY, life_loss_terminal=True))

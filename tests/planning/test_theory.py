@@ -259,17 +259,18 @@ def test_a_finding_counts_its_cases() -> None:
     assert "ineffective" in control.verdict
 
 
-def test_theorem_2_on_a_thousand_random_mdps() -> None:
+@pytest.mark.parametrize("mdps", [200, pytest.param(1_000, marks=pytest.mark.slow)])
+def test_theorem_2_on_random_mdps(mdps: int) -> None:
     generator = np.random.default_rng(5)
     caught = 0
-    for seed in range(1_000):
+    for seed in range(mdps):
         beta, n = float(generator.uniform()), float(generator.choice([1, 2, 3, 5, math.inf]))
         mdp, trace = _recorded(n, beta, seed, greedy_error=float(generator.uniform(0.0, 0.5)))
         found = theorem2(mdp, trace, beta, n)
         for inequality in (found.residual, found.distance, found.shift, found.split):
             assert inequality.margin() >= -1e-10
         caught += found.residual.margin(flip="x") < -1e-10
-    assert caught > 950  # the wrong sign is detected almost every time
+    assert caught > 0.95 * mdps  # the wrong sign is detected almost every time
 
 
 @pytest.mark.slow

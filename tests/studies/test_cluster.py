@@ -97,6 +97,15 @@ def is_at_work(folder: Path, cluster: Any, node: Any) -> bool:
         return False
 
 
+def test_a_study_has_the_bits_of_the_local_one(cluster: Any, tmp_path: Path, whole: Path) -> None:
+    words = ("--executor", "ray", "--address", cluster.address, "--seeds", "0")
+    done = run_study(tmp_path, *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in RUNS[:2]:
+        assert_same_bits(run_folders(whole)[name], run_folders(tmp_path)[name])
+
+
+@pytest.mark.faults
 def test_a_killed_worker_and_a_removed_node_cost_time_and_not_a_bit(
     cluster: Any, tmp_path: Path, long_whole: Path
 ) -> None:

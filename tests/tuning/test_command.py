@@ -44,7 +44,9 @@ def test_a_search_says_what_it_does_and_ends_with_the_line_to_type(whole: Path) 
     assert '"seed": 102' in (whole / HOME / "trial002" / "config.json").read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.faults)]
+)
 def test_interrupted_and_continued_it_gives_the_same_trials(
     number: signal.Signals, whole: Path, tmp_path: Path
 ) -> None:

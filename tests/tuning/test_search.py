@@ -99,7 +99,13 @@ class Killed(BaseException):
     """As SIGKILL: nothing after it is executed."""
 
 
-@pytest.mark.parametrize("moment", ["start", "ended", "prunes", "tell"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "prunes",
+        *(pytest.param(one, marks=pytest.mark.faults) for one in ("start", "ended", "tell")),
+    ],
+)
 def test_a_search_that_is_killed_at_any_moment_continues(
     moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

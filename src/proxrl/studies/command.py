@@ -18,7 +18,7 @@ from proxrl.config import RunConfig
 from proxrl.errors import RunFailed, UserError
 from proxrl.extras import require
 from proxrl.studies.definition import BUILT_IN, Scale, Study, load
-from proxrl.studies.expand import Job, expand, scale_of
+from proxrl.studies.expand import Job, combinations, expand, scale_of
 
 if TYPE_CHECKING:
     from proxrl.studies.board import Board
@@ -256,7 +256,8 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
         console.print(f"report (open it in a browser): {page}", highlight=False, markup=False)
     if out is not None:
         number = export(list(board.entries), folder, out)
-        console.print(f"exported {number} runs to {out}", highlight=False, markup=False)
+        runs = "1 run" if number == 1 else f"{number} runs"
+        console.print(f"exported {runs} to {out}", highlight=False, markup=False)
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}: "
@@ -317,7 +318,7 @@ def _print_list(console: Console) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     for study in studies:
         runs = [
-            f"{len(expand(study, study.scales[name], Path())):,}"
+            f"{len(combinations(study, study.scales[name])):,}"
             if name in study.scales and not study.plan
             else "–"
             for name in scales
@@ -335,7 +336,7 @@ def _print_narrow_list(console: Console) -> None:
         console.print(textwrap.indent(textwrap.fill(study.title, console.width - 4), "  "))
         if study.plan is None:
             runs = [
-                f"{len(expand(study, scale, Path())):,} {name}"
+                f"{len(combinations(study, scale)):,} {name}"
                 for name, scale in study.scales.items()
             ]
             console.print(f"  runs: {', '.join(runs)}", highlight=False)

@@ -51,6 +51,18 @@ def expand(
 
     `games`, `seeds` and `only` (variants) select some of them; empty selects all.
     """
+    chosen = combinations(study, scale, games, seeds, only)
+    return [_job(study, scale, variant, game, seed, folder) for variant, game, seed in chosen]
+
+
+def combinations(
+    study: Study,
+    scale: Scale,
+    games: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    only: Sequence[str] = (),
+) -> list[tuple[Variant, str, int]]:
+    """Variant, game and seed of every run, in the order of `expand`, without their configs."""
     where = f"{study.name} at scale {scale.name}"
     variants = {variant.name: variant for variant in study.variants}
     for variant in study.variants:
@@ -58,7 +70,7 @@ def expand(
             raise UserError(f"{where}: none of {variant.name}'s games: {', '.join(variant.games)}")
     _require_distinct(scale.games)
     return [
-        _job(study, scale, variants[name], game, seed, folder)
+        (variants[name], game, seed)
         for seed in _chosen(seeds, scale.seeds, f"seed of {where}")
         for game in _chosen(games, scale.games, f"game of {where}")
         for name in _chosen(only, tuple(variants), f"variant of {study.name}")
