@@ -66,10 +66,33 @@ def test_every_figure_as_png_svg_and_csv_one_page_and_the_scores(written: Path) 
     assert figures == {f"{name}.{kind}" for name in names for kind in ("png", "svg", "csv")}
     assert sorted(path.name for path in written.iterdir()) == [
         ".proxrl-report.json",
+        "comparisons.csv",
         "figures",
         "index.html",
         "scores.csv",
     ]
+
+
+def test_comparisons_csv_has_every_pair_and_its_p_values_agree_with_the_intervals(
+    tmp_path: Path,
+) -> None:
+    levels = {"dqn": 1.0, "dqn-pro": 2.0, "rainbow": 1.0, "rainbow-pro": 1.01}
+    for agent, level in levels.items():
+        for seed in range(5):
+            often = {"evaluation.period_steps": 1000}
+            config = preset(agent, "MinAtar/Breakout-v1", often, seed=seed, steps=4000)
+            write_run(tmp_path / f"{agent}{seed}", config, lambda step, x=level + seed / 9: [x, x])
+    make_report(tmp_path, resamples=300)
+    with (tmp_path / "report" / "comparisons.csv").open() as file:
+        rows = {(row["x"], row["y"], row["measure"]): row for row in csv.DictReader(file)}
+    measures = dict.fromkeys(("final score, x - y", "whole curve, x - y"), 0.0)
+    measures["P(x > y)"] = 0.5
+    for measure, border in measures.items():
+        apart, same = rows["DQN Pro", "DQN", measure], rows["Rainbow Pro", "Rainbow", measure]
+        assert float(apart["p"]) <= 0.05 < float(same["p"])
+        assert float(apart["low"]) > border
+        assert float(same["low"]) <= border <= float(same["high"])
+        assert apart["runs"] == "5"
 
 
 def test_same_runs_same_bytes(written: Path, runs: Path, tmp_path: Path) -> None:

@@ -273,7 +273,7 @@ def test_an_interval_agrees_with_the_test() -> None:
     low = np.array([-0.5, 0.5, -2.0, -2.0, 0.5, -2.0])
     high = np.array([2.0, 2.0, 0.5, -0.5, 2.0, -0.5])
     p = np.array([0.01, 0.01, 0.05, 0.05, 0.06, 0.06])
-    tiny = np.nextafter(0.0, 1.0)
+    tiny = 1e-6  # of the value
     found = intervals.settled(value, low, high, 0.0, p, cut=True)
     np.testing.assert_array_equal(found[0], [tiny, 0.5, -2.0, -2.0, 0.0, -2.0])
     np.testing.assert_array_equal(found[1], [2.0, 2.0, -tiny, -0.5, 2.0, 0.0])

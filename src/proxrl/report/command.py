@@ -135,6 +135,8 @@ def _part(
     findings = examine(study, resamples)
     drawn = list(render(all_figures(findings, published)))
     files = {"scores.csv": tables.scores_csv(study).encode()}
+    if findings.comparisons:
+        files["comparisons.csv"] = tables.comparisons_csv(findings.comparisons).encode()
     if training := list(rows(study, published)):
         files["training_returns.csv"] = training_returns_csv(training).encode()
     for one in drawn:

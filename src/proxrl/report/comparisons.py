@@ -193,7 +193,7 @@ def improvement_estimate(
     p = permutation.p_value(one.scores, other.scores, permutation.improvement, generator)
     many = statistics.improvement(one, other)
     low, high = intervals.improvement_interval(value, many, one, other, np.asarray(p))
-    return Estimate(float(value), float(low), float(high))
+    return Estimate(float(value), float(low), float(high), p)
 
 
 def difference_estimate(
@@ -209,7 +209,7 @@ def difference_estimate(
         return Estimate(value, math.nan, math.nan)
     p = permutation.p_value(one.scores, other.scores, statistic, generator)
     low, high = intervals.difference_interval(np.asarray(value), many, one, other, np.asarray(p))
-    return Estimate(value, float(low), float(high))
+    return Estimate(value, float(low), float(high), p)
 
 
 def sync_ratio_estimate(
@@ -241,7 +241,7 @@ def sync_ratio_estimate(
         low = max(low, math.nextafter(1.0, 2.0))
     if apart.high < 0.0:
         high = min(high, math.nextafter(1.0, 0.0))
-    found = Estimate(math.exp(apart.value), low, high)
+    found = Estimate(math.exp(apart.value), low, high, apart.p)
     runs = [part.runs for part in drawn]
     return found, int(min(one.sum() for one in runs)), int(min(one.min() for one in runs))
 

@@ -84,13 +84,17 @@ def differences_table(findings: Findings) -> Table | None:
         [
             Cell(one.pro.name),
             Cell(one.base.name),
-            *(_estimate(each) for each in (one.difference, one.area_difference, one.improvement)),
+            _estimate(one.difference),
+            _number(one.difference.p, ".3f"),
+            _estimate(one.area_difference),
+            _number(one.area_difference.p, ".3f"),
+            _estimate(one.improvement),
             _number(one.runs, "d"),
         ]
         for one in findings.differences
     ]
-    heads = ["X", "Y", "final score, X − Y", "whole curve, X − Y", "P(X > Y)", "runs"]
-    return Table("differences-table", heads, rows, range(2, 6)) if rows else None
+    measures = ["final score, X − Y", "p", "whole curve, X − Y", "p", "P(X > Y)", "runs"]
+    return Table("differences-table", ["X", "Y", *measures], rows, range(2, 8)) if rows else None
 
 
 def training_table(study: StudyResults, baselines: Sequence[Baseline]) -> Table | None:

@@ -24,16 +24,18 @@ from proxrl.types import Array
 LEVEL = 0.95
 MOST_SKEW = 2.0  # of an exponential distribution; estimates from few runs can exceed it
 NOTHING = 1e-12  # variance share of a game without variance
+BARELY = 1e-6  # how far from a rejected border a cut interval ends, relative to the value
 EVERYWHERE = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value and its 95% interval."""
+    """A value and its 95% interval; of a comparison, also the p-value of no difference."""
 
     value: float
     low: float
     high: float
+    p: float = math.nan
 
     @property
     def has_interval(self) -> bool:
@@ -145,16 +147,16 @@ def settled(
     """Ends of an interval of a difference, changed to agree with a test of `border` (p-values).
 
     The interval contains the border if the test does not reject it. If it does reject it, and
-    `cut`, the interval lies on the value's side of the border.
+    `cut`, the interval ends just before the border, on the value's side.
     """
     rejected = np.asarray(p) <= 1.0 - LEVEL
     inside = np.minimum(low, border), np.maximum(high, border)
-    over, under = np.nextafter(border, np.inf), np.nextafter(border, -np.inf)
+    beside = border + BARELY * (np.asarray(value) - border)
     outside = low, high
     if cut:
         outside = (
-            np.where(value > border, np.maximum(low, over), low),
-            np.where(value < border, np.minimum(high, under), high),
+            np.where(value > border, np.maximum(low, beside), low),
+            np.where(value < border, np.minimum(high, beside), high),
         )
     return np.where(rejected, outside[0], inside[0]), np.where(rejected, outside[1], inside[1])
 

@@ -15,7 +15,7 @@ from proxrl.errors import UserError
 from proxrl.files import read_bytes
 
 MANIFEST = ".proxrl-report.json"  # files of ours -> SHA-256, or two of them
-FILES = ("index.html", "scores.csv", "training_returns.csv", "trials.csv")
+FILES = ("index.html", "scores.csv", "comparisons.csv", "training_returns.csv", "trials.csv")
 EDITED = ".edited"  # suffix of the copy of a file that someone has edited
 
 

@@ -1,9 +1,15 @@
-"""scores.csv: every run, with or without a score, and its protocol."""
+"""Tables of a report as CSV.
+
+scores.csv: every run, with or without a score, and its protocol. comparisons.csv: every pair of
+series, with intervals and p-values.
+"""
 
 import csv
 import io
 import math
+from collections.abc import Sequence
 
+from proxrl.report.comparisons import Comparison
 from proxrl.report.study import StudyResults, game_of
 
 COLUMNS = (
@@ -48,6 +54,25 @@ def scores_csv(study: StudyResults) -> str:
                 run.note,
             )
         )
+    return file.getvalue()
+
+
+def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
+    """One row per pair and measure; runs are those of the series with fewer."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(("x", "y", "measure", "value", "low", "high", "p", "games", "runs"))
+    for one in comparisons:
+        measures = {
+            "final score, x - y": one.difference,
+            "whole curve, x - y": one.area_difference,
+            "P(x > y)": one.improvement,
+        }
+        for measure, found in measures.items():
+            games = one.improvement_games if found is one.improvement else len(one.games)
+            numbers = (found.value, found.low, found.high, found.p)
+            row = (one.pro.name, one.base.name, measure, *map(_number, numbers), games, one.runs)
+            writer.writerow(row)
     return file.getvalue()
 
 
