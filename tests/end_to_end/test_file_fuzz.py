@@ -28,6 +28,7 @@ FILES = (
     "metrics.jsonl",
     "episodes.jsonl",
     "speed.jsonl",
+    "machine.jsonl",
     "evaluations.jsonl",
     ".lock",
     "failure.txt",
@@ -245,6 +246,7 @@ OF_THE_FINISHED = (
     "metrics.jsonl",
     "episodes.jsonl",
     "speed.jsonl",
+    "machine.jsonl",
     "attempts/1.json",
     "checkpoints/000000000500.safetensors",
 )

@@ -487,6 +487,7 @@ LINKS = [
     "metrics.jsonl",
     "episodes.jsonl",
     "speed.jsonl",
+    "machine.jsonl",
     "evaluations.jsonl",
     "failure.txt",
     ".lock",

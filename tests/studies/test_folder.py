@@ -143,6 +143,34 @@ def test_an_export_writes_nothing_through_links(name: str, dangling: bool, tmp_p
     assert contents(tmp_path) == before
 
 
+def test_an_export_is_continued_but_never_replaced_by_other_results(tmp_path: Path) -> None:
+    """Of another machine, whose bits differ: the export may be their only copy."""
+    folder, out = tmp_path / "runs", tmp_path / "out"
+    (job,) = jobs = written(folder, "distance", ["dqn"])[:1]
+    here, there = job.folder / "metrics.jsonl", out / job.folder.relative_to(folder)
+    whole = here.read_text().splitlines(keepends=True)
+    (job.folder / "machine.jsonl").write_text('{"from_step": 0}\n')
+    here.write_text("".join(whole[:2]))
+    export(jobs, folder, out)
+    here.write_text("".join(whole))
+    export(jobs, folder, out)
+    assert (there / "metrics.jsonl").read_text() == "".join(whole)
+    assert (there / "machine.jsonl").exists()
+    here.write_text("".join(whole[:1]))
+    assert export(jobs, folder, out) == 1
+    assert (there / "metrics.jsonl").read_text() == "".join(whole), "not by fewer results"
+
+    here.write_text("".join(whole).replace("3.0", "4.0"))
+    study = load("distance")
+    for attempt in (
+        lambda: export(jobs, folder, out),
+        lambda: require_exportable(out, study, study.scales["smoke"], jobs, folder),
+    ):
+        with pytest.raises(UserError, match="has other results than"):
+            attempt()
+    assert (there / "metrics.jsonl").read_text() == "".join(whole)
+
+
 def test_files_of_a_planning_study_are_not_exported_through_links(tmp_path: Path) -> None:
     (tmp_path / "figure1.csv").write_text("new")
     (tmp_path / "mine").write_text("mine")

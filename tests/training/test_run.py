@@ -1,5 +1,7 @@
 """A run is built once: preflight, training and the returned agent use the same objects."""
 
+import json
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from proxrl import Agent, presets, train
+from proxrl import Agent, presets, resume, train
+from proxrl.source import source_version
 from proxrl.training import environments, preflight
 from tests.end_to_end.runs import Listener
 from tests.end_to_end.victim import SMALL
@@ -57,3 +60,15 @@ def test_being_watched_changes_no_bit(tmp_path: Path) -> None:
         assert (tmp_path / "watched" / name).read_bytes() == (
             tmp_path / "alone" / name
         ).read_bytes()
+
+
+def test_every_process_that_trained_a_run_is_recorded(tmp_path: Path) -> None:
+    config = presets.make("dqn", "CartPole-v1", SMALL, steps=300)
+    train(config, tmp_path / "run")
+    resume(tmp_path / "run", {"steps": 400})
+    lines = (tmp_path / "run" / "machine.jsonl").read_text().splitlines()
+    first, second = (json.loads(line) for line in lines)
+    assert (first["from_step"], second["from_step"]) == (0, 300)
+    assert first["proxrl"] == second["proxrl"] == source_version()
+    assert first["torch"] == metadata.version("torch")
+    assert first["cpu"]

@@ -4,9 +4,18 @@ import os
 import shutil
 from pathlib import Path
 
-from proxrl.runs.folder import CHECKPOINTS, CONFIG, EPISODES, METRICS, RUN_LOG, SPEED, RunFolder
+from proxrl.runs.folder import (
+    CHECKPOINTS,
+    CONFIG,
+    EPISODES,
+    MACHINE,
+    METRICS,
+    RUN_LOG,
+    SPEED,
+    RunFolder,
+)
 
-COPIED = (METRICS, EPISODES, SPEED, RUN_LOG, CHECKPOINTS, CONFIG)
+COPIED = (METRICS, EPISODES, SPEED, MACHINE, RUN_LOG, CHECKPOINTS, CONFIG)
 
 
 def copy_finished(source: Path, target: Path) -> None:

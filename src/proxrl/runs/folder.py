@@ -6,6 +6,7 @@
 | metrics.jsonl               | a line per evaluation interval, read by reports                    |
 | episodes.jsonl              | a line per training episode                                        |
 | speed.jsonl                 | steps per second and wall-clock time: not reproducible             |
+| machine.jsonl               | a line per process that trained here: commit, CPU, libraries       |
 | evaluations.jsonl           | a line per `proxrl eval`                                           |
 | checkpoints/, replay/       | what `proxrl resume` continues from                                |
 | tensorboard/, videos/       | TensorBoard events, videos of `proxrl play`, `evaluation.video`    |
@@ -38,14 +39,15 @@ from proxrl.runs.lock import LOCK, FolderLock, is_locked
 from proxrl.types import State
 
 CONFIG, METRICS, EPISODES, SPEED = "config.json", "metrics.jsonl", "episodes.jsonl", "speed.jsonl"
-EVALUATIONS = "evaluations.jsonl"
+EVALUATIONS, MACHINE = "evaluations.jsonl", "machine.jsonl"
 CHECKPOINTS, REPLAY = "checkpoints", "replay"
 RUN_LOG, PROGRESS, FAILURE = "log.txt", "progress.json", "failure.txt"
 UNFINISHED_CONFIG = f"{CONFIG}.writing"
 TENSORBOARD, WANDB = "tensorboard", "wandb"
 NOT_YET_A_RUN = {LOCK, RUN_LOG, PROGRESS, ATTEMPTS, UNFINISHED_CONFIG}
 REPORTED = (CONFIG, METRICS)  # the files that a report reads
-LINES = (METRICS, EPISODES, SPEED, EVALUATIONS)
+EXPORTED = (*REPORTED, MACHINE)  # and what says where they come from
+LINES = (METRICS, EPISODES, SPEED, EVALUATIONS, MACHINE)
 FILES = (CONFIG, UNFINISHED_CONFIG, *LINES, LOCK, RUN_LOG, PROGRESS, FAILURE)
 UNWANTED_REPLAY = f"{REPLAY}.deleting"
 FOLDERS = (CHECKPOINTS, REPLAY, UNWANTED_REPLAY, ATTEMPTS, "tensorboard", "videos")
@@ -99,8 +101,7 @@ class RunFolder:
         """Delete the run's files, config.json last; attempts and files of others stay. Raises a
         `UserError` before that if one of them is a symbolic link."""
         require_plain(self.path, FILES, FOLDERS, DANGLING)
-        names = (METRICS, EPISODES, SPEED, EVALUATIONS, RUN_LOG, PROGRESS, TENSORBOARD, WANDB)
-        mine = [self.path / name for name in names]
+        mine = [self.path / name for name in (*LINES, RUN_LOG, PROGRESS, TENSORBOARD, WANDB)]
         for path in (*mine, self.checkpoints, self.replay, self.videos, self.failure):
             if path.name in keep:
                 continue
@@ -136,6 +137,11 @@ class RunFolder:
         unfinished = self.path / UNFINISHED_CONFIG
         write_text(unfinished, json.dumps(to_json(config), indent=2) + "\n")
         os.replace(unfinished, self.path / CONFIG)
+
+    def add_machine(self, step: int, machine: dict[str, str]) -> None:
+        """Record what trains here from this step on."""
+        with open(self.path / MACHINE, "a", encoding="utf-8", opener=plain) as file:
+            file.write(json.dumps({"from_step": step, **machine}) + "\n")
 
     def config(self) -> RunConfig:
         """Read config.json; raises `UserError` if it cannot be read, or if the folder contains

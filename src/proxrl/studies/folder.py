@@ -10,8 +10,8 @@ from pathlib import Path
 from proxrl import __version__
 from proxrl.config import differences
 from proxrl.errors import UserError
-from proxrl.files import plain, require_plain
-from proxrl.runs.folder import METRICS, REPORTED, RunFolder
+from proxrl.files import plain, read_bytes, require_plain
+from proxrl.runs.folder import EXPORTED, METRICS, RunFolder
 from proxrl.runs.study_file import STUDY, About, load_about, write_about
 from proxrl.studies.definition import Scale, Study
 from proxrl.studies.expand import Job
@@ -99,13 +99,30 @@ def require_exportable(
         there = RunFolder(out / job.folder.relative_to(folder))
         if not there.path.exists():
             continue
-        others = set(os.listdir(there.path)) - set(REPORTED)
+        others = set(os.listdir(there.path)) - set(EXPORTED)
         if others:
             raise UserError(
                 f"cannot export to {out}: {there.path / min(others)} is not of an export"
             )
         if there.has_config() and differences(there.config(), job.config).keys() - {"threads"}:
             raise UserError(f"cannot export to {out}: {there.path} is another run")
+        _goes_further(job, folder, out)
+
+
+def _goes_further(job: Job, folder: Path, out: Path) -> bool:
+    """Whether a run has at least the results that an export has of it. Raises a `UserError` if they
+    differ: those of the export are of another machine or version, and may be the only copy."""
+    there, here = (run / METRICS for run in (out / job.folder.relative_to(folder), job.folder))
+    try:
+        exported, ours = (read_bytes(path) if path.exists() else b"" for path in (there, here))
+    except OSError as error:
+        raise UserError(f"cannot export to {out}: {error.filename} {error.strerror}") from None
+    if ours and not (ours.startswith(exported) or exported.startswith(ours)):
+        raise UserError(
+            f"cannot export to {out}: {there} has other results than {here}, made on another "
+            "machine or by another version; choose another --export"
+        )
+    return len(ours) >= len(exported)
 
 
 def _require_no_links(jobs: Sequence[Job], folder: Path, out: Path) -> None:
@@ -114,17 +131,17 @@ def _require_no_links(jobs: Sequence[Job], folder: Path, out: Path) -> None:
     require_plain(out, [STUDY], [])
     for job in jobs:
         run = job.folder.relative_to(folder)
-        require_plain(out, [str(run / name) for name in REPORTED], [])
+        require_plain(out, [str(run / name) for name in EXPORTED], [])
         require_plain(out, [], map(str, (run, *run.parents[:-1])))
 
 
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
-    """Copy the input of a report: study.json, and config and metrics of every run that was started.
-    Returns the number of runs."""
+    """Copy the input of a report, study.json and config and metrics of every run that was started,
+    and what each was made by. Returns the number of runs."""
     begun = [job for job in jobs if (job.folder / METRICS).exists()]
     _require_no_links(begun, folder, out)  # again: training took its time
-    for job in begun:
-        small = [job.folder / name for name in REPORTED]
+    for job in [job for job in begun if _goes_further(job, folder, out)]:
+        small = [job.folder / name for name in EXPORTED if (job.folder / name).exists()]
         export_files(small, out / job.folder.relative_to(folder))
     if begun:
         export_files([folder / STUDY], out)

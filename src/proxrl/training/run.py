@@ -25,6 +25,7 @@ from proxrl.runs.checkpoint import (
     require_same_settings,
 )
 from proxrl.runs.folder import CONFIG, RunFolder, Superseded
+from proxrl.source import source_version
 from proxrl.suites.presets import describe
 from proxrl.training.callbacks import Callback, Callbacks
 from proxrl.training.environments import training_environment
@@ -302,6 +303,7 @@ def _train(
             if place.config() != config:  # now that it can be continued with these settings
                 place.write_config(config)
             try:
+                place.add_machine(run.step, {**run.machine, "proxrl": source_version()})
                 _drive(run, display, Callbacks([display, *callbacks]), caught)
                 agent = run.agent()
             finally:
