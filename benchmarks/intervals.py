@@ -10,7 +10,9 @@ bimodal (three runs in ten fail). Every study has its own games. Both agents hav
 distributions, so that an interval of a difference (or of a probability of improvement) that
 excludes 0 (or 1/2) is a false declaration. Options: `--effect 0.3`, the first agent's scores are
 30% higher, in means and standard deviations; `--other-seeds 10`, the second agent has another
-number of runs; `--wider 3`, the first agent's standard deviations are three times as large.
+number of runs; `--wider 3`, the first agent's standard deviations are three times as large;
+`--own-scale`, scores are divided by the second agent's mean in each game, as MinAtar's by DQN's,
+while true values are divided by the true mean.
 
 The true value of a statistic is that of infinitely many runs of the same games: a grid of 400
 quantiles of each game. Prints the share of studies whose 95% interval covers it: every row for the
@@ -82,6 +84,7 @@ class Design:
     other_seeds: int = 0  # 0: the same
     wider: float = 1.0
     alternatives: bool = True  # besides the percentile bootstrap
+    own_scale: bool = False
 
     @property
     def equal(self) -> bool:
@@ -179,6 +182,9 @@ def _draw(
         drawn = noise.rvs(size=(number, size, design.games), random_state=generator)
         runs.append(factor * (level + wide * (drawn - centre) / deviation))
         every.append(factor * (level + wide * grid[:, None]))
+    if design.own_scale:
+        runs = [agent / runs[1].mean(axis=1, keepdims=True) for agent in runs]
+        every = [agent / level for agent in every]
     truth = {
         name: np.array([[function(whole(one))[0] for one in agent] for agent in every])
         for name, function in AGGREGATES.items()
@@ -309,7 +315,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 design = Design(
                     *(scores, seeds, games, options.studies, options.resamples),
                     *(options.permutations, options.effect, options.other_seeds, options.wider),
-                    options.alternatives,
+                    *(options.alternatives, options.own_scale),
                 )
                 rows.append(coverage(design))
                 cells = (f"{one['the report' + chr(39) + 's']:.3f}" for one in rows[-1].values())
@@ -334,6 +340,7 @@ def parser_of() -> argparse.ArgumentParser:
     parser.add_argument("--effect", type=float, default=0.0, help="0.3: the first is 30%% better")
     parser.add_argument("--other-seeds", type=int, default=0, help="of the second agent")
     parser.add_argument("--wider", type=float, default=1.0, help="the first's deviations")
+    parser.add_argument("--own-scale", action="store_true", help="divide by the second's mean")
     parser.add_argument("--alternatives", action="store_true", help="BCa and others, too")
     parser.add_argument("--scores", nargs="+", choices=list(SCORES), default=list(SCORES)[:3])
     parser.add_argument("--seeds", nargs="+", type=int, default=[3, 5, 10])
