@@ -97,7 +97,16 @@ def test_text_stays_text(name: str, tmp_path: Path, chromium: Any) -> None:
     assert expected in shown
 
 
-@pytest.mark.parametrize("name", INJECTIONS)
+FIRST_OF_A_PLACE = {where: name for name, (where, _) in reversed(INJECTIONS.items())}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=() if one in FIRST_OF_A_PLACE.values() else pytest.mark.faults)
+        for one in INJECTIONS
+    ],
+)
 def test_text_stays_text_in_an_overview(name: str, tmp_path: Path, chromium: Any) -> None:
     """Runs of two lengths: a page for each, and one that links them."""
     where, text = INJECTIONS[name]
@@ -146,7 +155,8 @@ def structure_of(page: Any) -> dict[str, Any]:
         handlers: [...document.querySelectorAll("*")].filter((one) =>
             [...one.attributes].some((a) => a.name.startsWith("on"))).length,
         links: [...document.links].map((a) => a.getAttribute("href"))
-            .filter((href) => !/^(#[\\w~-]+|figures\\/[\\w~-]+\\.\\w{3}|scores\\.csv)$/.test(href)),
+            .filter((href) => !/^(#[\\w~-]+|figures\\/[\\w~-]+\\.\\w{3})$/.test(href))
+            .filter((href) => !["scores.csv", "comparisons.csv"].includes(href)),
         })"""
     )
     return found

@@ -40,7 +40,8 @@ def test_a_study_runs_everything_says_so_and_does_nothing_the_second_time(whole:
         assert not (folder / "replay").exists()
         assert "finished" in (folder / "log.txt").read_text()
     exported = sorted(path.name for path in (whole / "results").rglob("*") if path.is_file())
-    assert exported == ["config.json"] * 4 + ["metrics.jsonl"] * 4 + ["study.json"]
+    of_a_run = ["config.json", "machine.jsonl", "metrics.jsonl"]
+    assert exported == sorted(of_a_run * 4 + ["study.json"])
 
 
 def test_a_finished_run_of_another_study_is_copied_bit_identically(
