@@ -106,7 +106,7 @@ def require_exportable(
             )
         if there.has_config() and differences(there.config(), job.config).keys() - {"threads"}:
             raise UserError(f"cannot export to {out}: {there.path} is another run")
-        _goes_further(job, folder, out)
+        _goes_further(job, folder, out)  # raises
 
 
 def _goes_further(job: Job, folder: Path, out: Path) -> bool:
