@@ -109,7 +109,9 @@ def make_install(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[
     makefile = (ROOT / "Makefile").read_text()
     assert "$(PIP) install" in makefile
     (folder / "Makefile").write_text(makefile.replace("$(PIP) install", "true"))
-    for name in ("pyproject.toml", "constraints.txt"):
+    (needed,) = re.findall(r"^\$\(VENV\)/.installed: (.*)$", makefile, re.MULTILINE)
+    for name in needed.split():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
     for tool in ("make", "sh", "touch", "true", "mkdir"):
         found = next(

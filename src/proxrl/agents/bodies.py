@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from proxrl.agents import layers
+from proxrl.agents import kernels, layers
 from proxrl.agents.chain import Chain, Function, Layer, Recorded
 from proxrl.agents.noisy import NoisyLinear
 from proxrl.agents.padding import SameConvolution
@@ -55,7 +55,7 @@ class ConvNet(nn.Module):
     def as_chain(self) -> Chain:
         """Channels are innermost in memory, as in Dopamine's networks: flattening does not copy.
 
-        `small` images have one convolution, on patches.
+        `small` images have one convolution.
         """
 
         convolutions = [module for module in self.convolutions if isinstance(module, nn.Conv2d)]
@@ -63,8 +63,8 @@ class ConvNet(nn.Module):
         if not self._small:
             images = functools.partial(scaled_images, spec=self._spec)
             return Chain(images, [*map(layers.Convolution, convolutions), *dense])
-        first = layers.SmallConvolution(convolutions[0], self._spec)
-        return Chain(first.patches, [first, *dense])
+        first = kernels.make_convolution(convolutions[0], self._spec)
+        return Chain(first.inputs, [first, *dense])
 
     def forward(self, states: Tensor) -> Tensor:
         images = scaled_images(states, self._spec).permute(0, 3, 1, 2)
@@ -119,7 +119,7 @@ def _dense(module: nn.Module, relu: bool) -> Layer:
     if isinstance(module, NoisyLinear):
         return layers.NoisyDense(module, relu)
     assert isinstance(module, nn.Linear)
-    return layers.Dense(module, relu)
+    return kernels.make_dense(module, relu)
 
 
 def scaled_images(states: Tensor, spec: ObservationSpec) -> Tensor:

@@ -50,7 +50,7 @@ class Dense:
         return self._weight.t().mm(gradient.t()).t()  # in the inputs' memory order
 
     def of_state(self) -> ArrayFunction | None:
-        weight, bias, relu = _array(self._weight), _array(self._bias), self._relu
+        weight, bias, relu = array_of(self._weight), array_of(self._bias), self._relu
 
         def outputs(inputs: Array) -> Array:
             values: Array = weight @ inputs.ravel()
@@ -93,9 +93,9 @@ class NoisyDense:
 
     def of_state(self) -> ArrayFunction | None:
         module, relu = self._module, self._relu
-        weight, bias = _array(self._weight), _array(self._bias)
-        weight_sigma, bias_sigma = _array(self._weight_sigma), _array(self._bias_sigma)
-        noise_in, noise_out = _array(module.noise_in), _array(module.noise_out)
+        weight, bias = array_of(self._weight), array_of(self._bias)
+        weight_sigma, bias_sigma = array_of(self._weight_sigma), array_of(self._bias_sigma)
+        noise_in, noise_out = array_of(module.noise_in), array_of(module.noise_out)
 
         def outputs(inputs: Array) -> Array:
             inputs = inputs.ravel()
@@ -156,7 +156,7 @@ class Convolution:
 class SmallConvolution:
     """A convolution of stride 1 as one matrix product over all patches, and its ReLU: for images so
     small (10 x 10) that the overhead of a convolution exceeds its arithmetic. It reads the
-    `patches` of states, so it must be the first layer."""
+    patches of states (`inputs`), so it must be the first layer."""
 
     def __init__(self, module: nn.Conv2d, spec: ObservationSpec) -> None:
         self._weight, self._bias = module.weight, module.bias
@@ -171,8 +171,8 @@ class SmallConvolution:
         self._features = math.prod(patches.shape[:2]) * module.out_channels
         self._index = patches.flatten()
 
-    def patches(self, states: Tensor) -> Tensor:
-        """[batch x places, side x side x channels], values within [0, 1]."""
+    def inputs(self, states: Tensor) -> Tensor:
+        """Patches [batch x places, side x side x channels], values within [0, 1]."""
         if self._index.device != states.device:
             self._index = self._index.to(states.device)
         numbers = states.flatten(1).float()
@@ -198,8 +198,8 @@ class SmallConvolution:
 
     def of_state(self) -> ArrayFunction | None:
         index, shape = self._index.cpu().numpy(), (-1, self._patch)
-        kernel = _array(self._weight.permute(0, 2, 3, 1).view(len(self._weight), -1)).T
-        bias, scale = _array(self._bias), np.float32(self._scale)
+        kernel = array_of(self._weight.permute(0, 2, 3, 1).view(len(self._weight), -1)).T
+        bias, scale = array_of(self._bias), np.float32(self._scale)
 
         def outputs(state: Array) -> Array:
             patches = state.ravel().take(index).astype(np.float32)
@@ -220,7 +220,7 @@ def to_images(states: Tensor, spec: ObservationSpec) -> Tensor:
     return states[:, 0] if spec.stack == 1 else states.permute(0, 2, 3, 1, 4).flatten(3)
 
 
-def _array(tensor: Tensor | None) -> Array:
+def array_of(tensor: Tensor | None) -> Array:
     """A view of the same memory."""
     assert tensor is not None
     array: Array = tensor.detach().numpy()

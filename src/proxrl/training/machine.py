@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
+from proxrl.agents.kernels import library
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.suites import BUILT_IN, suite_of
@@ -65,11 +66,12 @@ def resolve_device(name: str) -> torch.device:
 
 
 def describe_machine(config: RunConfig) -> dict[str, str]:
-    """CPU, device, threads and versions, recorded in every checkpoint."""
+    """CPU, device, threads, kernels and versions, recorded in every checkpoint."""
     return {
         "cpu": cpu_model(),
         "device": str(resolve_device(config.device)),
         "threads": str(config.threads),
+        "kernels": "torch" if library() is None else "compiled",
         "python": platform.python_version(),
         **{name: metadata.version(name) for name in ("proxrl", "torch", "numpy", "gymnasium")},
         **_optional_versions(*_packages(config.env)),

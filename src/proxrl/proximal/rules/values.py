@@ -2,7 +2,6 @@
 
 import math
 
-import torch
 from torch import Tensor, nn
 
 from proxrl.proximal.rules.base import Rule
@@ -19,9 +18,8 @@ class Values(Rule):
     def penalty(self, online: nn.Module, target: nn.Module, batch: Batch) -> Tensor | None:
         if math.isinf(self.c):
             return None
-        with torch.no_grad():
-            anchored = target(batch.states)  # [batch, actions]
-        away: Tensor = online(batch.states) - anchored
+        anchored = target(batch.states).detach()  # [batch, actions]; computed as the online values,
+        away: Tensor = online(batch.states) - anchored  # so that equal networks have no penalty
         if self.config.proximal.actions == "taken":
             away = away.gather(1, batch.actions[:, None])
         return away.square().mean() / self.c
