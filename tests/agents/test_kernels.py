@@ -4,6 +4,7 @@
 """
 
 import importlib.machinery
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,22 +18,23 @@ from torch.utils.flop_counter import FlopCounterMode
 from proxrl.agents import kernels, layers
 from proxrl.agents.bodies import function_of, minatar, mlp
 from proxrl.agents.chain import Function
+from proxrl.agents.library import _ARGUMENTS, _is_right, library
+from proxrl.agents.networks import build_network
 from proxrl.agents.weights import Layout
+from proxrl.config import NetworkConfig
 from proxrl.types import ObservationSpec
 
-SPEC = ObservationSpec((10, 10, 4), "uint8", high=2.0)
+SPEC = ObservationSpec((10, 10, 4), "bool", high=1.0)
 
 pytestmark = pytest.mark.skipif(
-    kernels.library() is None, reason="proxrl was installed without a C compiler"
+    library() is None, reason="proxrl was installed without a C compiler"
 )
 
 
 def sparse_states(batch: int, spec: ObservationSpec = SPEC, seed: int = 0) -> Tensor:
     """Mostly zeros, as MinAtar's."""
     generator = np.random.default_rng(seed)
-    values = generator.integers(1, 3, (batch, *spec.state_shape))
-    values[generator.random(values.shape) < 0.9] = 0
-    return torch.from_numpy(values.astype(spec.dtype))
+    return torch.from_numpy((generator.random((batch, *spec.state_shape)) < 0.1).astype(spec.dtype))
 
 
 def without_kernels(make: Callable[[], Function], monkeypatch: pytest.MonkeyPatch) -> Function:
@@ -80,15 +82,14 @@ def test_a_state_has_the_same_bits_in_a_batch_and_alone() -> None:
 def test_the_convolution_at_every_border(
     height: int, width: int, channels: int, filled: float
 ) -> None:
-    spec = ObservationSpec((height, width, channels), "uint8", high=255.0)
-    generator = np.random.default_rng(0)
-    pixels = generator.integers(1, 256, (5, *spec.state_shape))
-    pixels[generator.random(pixels.shape) >= filled] = 0
+    spec = ObservationSpec((height, width, channels), "uint8", high=1.0)
+    pixels = (np.random.default_rng(0).random((5, *spec.state_shape)) < filled).astype(np.uint8)
     module = nn.Conv2d(channels, 16, kernel_size=3).to(memory_format=torch.channels_last)
-    images = torch.from_numpy(pixels[:, 0]).permute(0, 3, 1, 2) / 255.0
+    images = torch.from_numpy(pixels[:, 0]).permute(0, 3, 1, 2)
     with torch.no_grad():
         layer = kernels.make_convolution(module, spec)
-        found = layer.forward(layer.inputs(torch.from_numpy(pixels.astype(np.uint8))))
+        assert isinstance(layer, kernels.Convolution)
+        found = layer.forward(layer.inputs(torch.from_numpy(pixels)))
         expected = module(images.float()).relu().permute(0, 2, 3, 1).flatten(1)
     torch.testing.assert_close(found, expected)
 
@@ -121,7 +122,7 @@ def test_not_a_number_passes_through() -> None:
     module.weight.data.fill_(torch.nan)
     first = kernels.make_convolution(module, SPEC)
     with torch.no_grad():
-        outputs = first.forward(first.inputs(torch.ones(2, *SPEC.state_shape, dtype=torch.uint8)))
+        outputs = first.forward(first.inputs(torch.ones(2, *SPEC.state_shape, dtype=torch.bool)))
     assert outputs.isnan().all()
 
 
@@ -152,18 +153,82 @@ def test_a_library_that_cannot_be_loaded_is_not_used(
     (tmp_path / "broken.so").write_bytes(b"not a library")
     for origin in (None, str(tmp_path / "broken.so")):
         spec = importlib.machinery.ModuleSpec("broken", None, origin=origin)
-        monkeypatch.setattr(kernels.importlib.util, "find_spec", lambda name, spec=spec: spec)
-        assert kernels.library.__wrapped__() is None
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name, spec=spec: spec)
+        assert library.__wrapped__() is None
 
 
 def test_a_library_that_computes_something_else_is_not_used() -> None:
-    found = kernels.library()
+    found = library()
     assert found is not None
-    assert kernels._is_right(found)
-    for name in kernels._ARGUMENTS:
-        wrong = {each: getattr(found, each) for each in kernels._ARGUMENTS}
+    assert _is_right(found)
+    for name in _ARGUMENTS:
+        wrong = {each: getattr(found, each) for each in _ARGUMENTS}
         wrong[name] = lambda *arguments: None
-        assert not kernels._is_right(SimpleNamespace(**wrong))
+        assert not _is_right(SimpleNamespace(**wrong))
+
+
+def test_weights_in_another_memory_order_are_left_to_pytorch() -> None:
+    module = nn.Linear(6, 5)
+    module.weight.data = module.weight.data.t().contiguous().t()
+    values = torch.randn(3, 6)
+    layer = kernels.Dense(module, relu=False)
+    with torch.no_grad():
+        torch.testing.assert_close(layer.forward(values), module(values))
+        of_state = layer.of_state()
+        assert of_state is not None
+        torch.testing.assert_close(
+            torch.from_numpy(of_state(values[0].numpy())), module(values)[0].detach()
+        )
+    body = minatar(SPEC, 6, (16,)).to(memory_format=torch.contiguous_format)
+    states = sparse_states(4)
+    with torch.no_grad():
+        torch.testing.assert_close(function_of(body).forward(states), body(states))
+
+
+def test_torchs_defaults_do_not_matter() -> None:
+    function = function_of(mlp(ObservationSpec((6,), "float32"), 2, (8,)))
+    states = torch.randn(3, 1, 6)
+    with torch.no_grad():
+        expected = function.forward(states)
+        torch.set_default_dtype(torch.bfloat16)
+        try:
+            found = function.forward(states)
+        finally:
+            torch.set_default_dtype(torch.float32)
+    assert torch.equal(found, expected)
+
+
+def test_states_of_another_shape_are_refused_as_by_pytorch() -> None:
+    function = function_of(mlp(ObservationSpec((6,), "float32"), 2, (8,)))
+    images = function_of(minatar(SPEC, 6, (16,)).to(memory_format=torch.channels_last))
+    with torch.no_grad():
+        for network, states in (
+            (function, torch.zeros(3, 1, 5)),
+            (images, torch.zeros(2, 1, 5, 5, 4, dtype=torch.bool)),
+        ):
+            with pytest.raises((RuntimeError, IndexError)):
+                network.forward(states)
+            with pytest.raises((ValueError, AssertionError)):
+                network.of_state()(states[0].numpy())
+
+
+def test_a_traced_network_computes() -> None:
+    network = build_network(ObservationSpec((6,), "float32"), 2, NetworkConfig("mlp", (8,)), 0)
+    states = torch.randn(3, 1, 6)
+    with torch.no_grad():
+        traced = torch.jit.trace(network, states)
+        torch.testing.assert_close(traced(2 * states), network(2 * states))
+
+
+def test_an_empty_batch_has_no_gradient() -> None:
+    module = nn.Linear(6, 5)
+    for parameter in module.parameters():
+        parameter.grad = torch.full_like(parameter, torch.nan)
+    layer = kernels.Dense(module, relu=True)
+    with torch.inference_mode():
+        outputs = layer.forward(torch.empty(0, 6))
+        layer.backward(torch.empty(0, 6), outputs, torch.empty(0, 5), wanted=True)
+    assert all((parameter.grad == 0).all() for parameter in module.parameters())
 
 
 def test_arrays_of_the_function_for_one_state_are_kept() -> None:

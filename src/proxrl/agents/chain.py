@@ -7,7 +7,7 @@ Built-in bodies are a `Chain` of layers with their own backward pass (`agents/la
 is recorded, every gradient is written in place, and that of the input is never computed. Any other
 module is `Recorded` by autograd. The choice is made when the network is built.
 
-A chain of small layers is also a function of one state in NumPy (`of_state`), for acting: with one
+A chain of small layers is also a function of one state on arrays (`of_state`), for acting: with one
 state, a call of PyTorch takes longer than its arithmetic.
 """
 
@@ -35,8 +35,8 @@ class Function(Protocol):
         """
 
     def of_state(self) -> ArrayFunction | None:
-        """The function in NumPy, from one state to outputs [outputs], on the weights where they are
-        now; None if there is none."""
+        """The function on arrays, from one state to outputs [outputs], with the weights where they
+        are now, for one thread; None if there is none."""
 
 
 class Layer(Protocol):
@@ -51,7 +51,7 @@ class Layer(Protocol):
         return dh/d inputs if `wanted`."""
 
     def of_state(self) -> ArrayFunction | None:
-        """The layer in NumPy, on the values of one state; None if it is too large for that."""
+        """The layer on an array, the values of one state; None if only PyTorch computes it."""
 
 
 class Chain:

@@ -7,60 +7,57 @@
        dW = g^T x,   db = sum g,   dx = g W,   with g = dh/dy where y > 0
 
    All numbers are float32 in row-major order; states are bytes. A row of y depends on its own row of
-   x only, bit for bit: a state has the same values in a batch and alone. NaN passes through. */
+   x only, bit for bit: a state has the same values in a batch and alone. NaN passes through, except
+   that a weight of the convolution has no effect where the image is zero.
+
+   It is compiled for AVX2 with FMA (setup.py); without these, PyTorch is many times faster. */
 
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
 
-/* One version per instruction set; the loader selects it. */
-#if defined(__x86_64__) && defined(__linux__) && defined(__GLIBC__)
-#define KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default"))) void
-#else
-#define KERNEL void
-#endif
-#define INLINE static inline __attribute__((always_inline)) void
+#define INLINE static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 6")
 
 /* Explicit vectors: GCC 12's own vectorizer miscompiles a sum of masked values at -O3. */
 typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
-typedef float half __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t bits __attribute__((vector_size(32), aligned(4), may_alias));
 enum { LANES = 8, WIDTH = 2 * LANES, DEPTH = 256 };
 
-static inline __attribute__((always_inline)) lanes load(const float *from)
+INLINE lanes load(const float *from)
 {
     return *(const lanes *)from;
 }
 
-INLINE store(float *to, lanes values)
+INLINE void store(float *to, lanes values)
 {
     *(lanes *)to = values;
 }
 
-static inline __attribute__((always_inline)) lanes relu(lanes values)
+INLINE lanes relu(lanes values)
 {
     return (lanes)((bits)values & ~(values < 0));
 }
 
 /* The gradient before a ReLU: it passes where the output is positive (or NaN). */
-static inline __attribute__((always_inline)) lanes before_relu(lanes gradient, lanes outputs)
+INLINE lanes before_relu(lanes gradient, lanes outputs)
 {
     return (lanes)((bits)gradient & ~(outputs <= 0));
 }
 
-static inline __attribute__((always_inline)) float sum_of(lanes values)
+INLINE float sum_of(lanes values)
 {
-    const half low = {values[0], values[1], values[2], values[3]};
-    const half high = {values[4], values[5], values[6], values[7]};
-    const half sums = low + high;
+    const quad low = {values[0], values[1], values[2], values[3]};
+    const quad high = {values[4], values[5], values[6], values[7]};
+    const quad sums = low + high;
     return (sums[0] + sums[2]) + (sums[1] + sums[3]);
 }
 
 /* ------------------------------------------------------------------------------------ products */
 
 /* c[rows, WIDTH] = a[rows, depth] panel[depth, WIDTH], or += with `add`. */
-INLINE tile(const int rows, size_t depth, const float *restrict a, size_t a_row, size_t a_column,
+INLINE void tile(const int rows, size_t depth, const float *restrict a, size_t a_row, size_t a_column,
             const float *restrict panel, float *restrict c, size_t c_row, int add)
 {
     lanes left[6], right[6];
@@ -82,7 +79,7 @@ INLINE tile(const int rows, size_t depth, const float *restrict a, size_t a_row,
     }
 }
 
-INLINE tiles(size_t rows, size_t depth, const float *a, size_t a_row, size_t a_column,
+INLINE void tiles(size_t rows, size_t depth, const float *a, size_t a_row, size_t a_column,
              const float *panel, float *c, size_t c_row, int add)
 {
     size_t i = 0;
@@ -94,27 +91,31 @@ INLINE tiles(size_t rows, size_t depth, const float *a, size_t a_row, size_t a_c
         tile(1, depth, a + i * a_row, a_row, a_column, panel, c + i * c_row, c_row, add);
 }
 
-/* c[rows, columns] = a b, with b[depth, columns] copied panel by panel: rows of a large b are a
-   multiple of 4 KB apart, which the first cache cannot hold. Columns that do not fill a panel are
-   computed in `rest`, [rows, WIDTH]. */
-INLINE product(size_t rows, size_t columns, size_t depth, const float *a, size_t a_row,
+/* c[rows, columns] = a b, with b[depth, columns] copied panel by panel: where rows are a multiple of
+   4 KB apart, a column of panels would share the same few places of the L1 cache. Columns that do
+   not fill a panel are computed in `rest`, [rows, WIDTH]. */
+INLINE void product(size_t rows, size_t columns, size_t depth, const float *a, size_t a_row,
                size_t a_column, const float *b, float *c, float *rest)
 {
     float panel[DEPTH * WIDTH] __attribute__((aligned(64)));
+    if (depth == 0) {
+        memset(c, 0, rows * columns * sizeof *c);
+        return;
+    }
     for (size_t j = 0; j < columns; j += WIDTH) {
         const size_t width = columns - j < WIDTH ? columns - j : WIDTH;
         float *const to = width == WIDTH ? c + j : rest;
         const size_t to_row = width == WIDTH ? columns : WIDTH;
         for (size_t from = 0; from < depth; from += DEPTH) {
             const size_t part = depth - from < DEPTH ? depth - from : DEPTH;
-            const float *row = b + from * columns + j;
+            const float *values = b + from * columns + j;
             if (width < WIDTH)
                 memset(panel, 0, sizeof panel);
-            for (size_t k = 0; k < part; k++, row += columns)
+            for (size_t k = 0; k < part; k++, values += columns)
                 if (width == WIDTH)
-                    memcpy(panel + k * WIDTH, row, WIDTH * sizeof *row);
+                    memcpy(panel + k * WIDTH, values, WIDTH * sizeof *values);
                 else
-                    memcpy(panel + k * WIDTH, row, width * sizeof *row);
+                    memcpy(panel + k * WIDTH, values, width * sizeof *values);
             tiles(rows, part, a + from * a_column, a_row, a_column, panel, to, to_row, from > 0);
         }
         if (width < WIDTH)
@@ -124,7 +125,7 @@ INLINE product(size_t rows, size_t columns, size_t depth, const float *a, size_t
 }
 
 /* y[rows, units] = x[rows, inputs] w[units, inputs]^T + bias, for a block of y. */
-INLINE dots(const int rows, const int units, size_t inputs, const float *restrict x,
+INLINE void dots(const int rows, const int units, size_t inputs, const float *restrict x,
             const float *restrict w, const float *restrict bias, int with_relu, float *restrict y,
             size_t y_row)
 {
@@ -143,15 +144,15 @@ INLINE dots(const int rows, const int units, size_t inputs, const float *restric
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < units; j++) {
             float sum = bias[j] + sum_of(sums[i][j]);
-            for (size_t rest = k; rest < inputs; rest++)
-                sum += x[i * inputs + rest] * w[j * inputs + rest];
+            for (size_t last = k; last < inputs; last++)
+                sum += x[i * inputs + last] * w[j * inputs + last];
             y[i * y_row + j] = with_relu && sum < 0 ? 0 : sum;
         }
 }
 
 /* --------------------------------------------------------------------------------- dense layers */
 
-KERNEL dense_forward(size_t batch, size_t inputs, size_t units, const float *x, const float *weight,
+void dense_forward(size_t batch, size_t inputs, size_t units, const float *x, const float *weight,
                      const float *bias, int with_relu, float *y)
 {
     size_t j = 0, i;
@@ -171,7 +172,7 @@ KERNEL dense_forward(size_t batch, size_t inputs, size_t units, const float *x, 
 
 /* `gradient` is dh/dy. `scratch` has room for batch x units + max(batch, units) x WIDTH numbers.
    Without `to_x`, dx is not computed. */
-KERNEL dense_backward(size_t batch, size_t inputs, size_t units, const float *x,
+void dense_backward(size_t batch, size_t inputs, size_t units, const float *x,
                       const float *weight, const float *y, int with_relu, const float *gradient,
                       float *scratch, float *to_weight, float *to_bias, float *to_x)
 {
@@ -190,14 +191,15 @@ KERNEL dense_backward(size_t batch, size_t inputs, size_t units, const float *x,
 
 /* --------------------------------------------------- a 3 x 3 convolution with 16 output channels
 
-   The images of small games are mostly zeros. So each pixel that is not zero is added to the nine
+   The images of small games are mostly zeros. So each value that is not zero is added to the nine
    places of the output that it reaches: three runs of three places, contiguous in memory. Borders
-   of two places around the output take what falls outside. */
+   of two places around the output take what falls outside. `agents/kernels.py` has these sizes
+   too. */
 
 enum { CHANNELS = 16, RUN = 3 * CHANNELS };
 
 /* to[RUN] += factor * from[RUN] */
-INLINE add_run(float *restrict to, float factor, const float *restrict from)
+INLINE void add_run(float *restrict to, float factor, const float *restrict from)
 {
     lanes sums[6];
     UNROLL for (int i = 0; i < 6; i++)
@@ -206,8 +208,8 @@ INLINE add_run(float *restrict to, float factor, const float *restrict from)
 }
 
 /* The weight of a kernel: from [output][dy][dx][channel], torch's channels_last, to runs
-   [dy][channel][2 - dx][output], or back. */
-INLINE convert_kernel(size_t channels, float *weight, float *runs, int back)
+   [dy][channel][2 - dx][output], or `back`: only then is `weight` written. */
+INLINE void convert_kernel(size_t channels, float *weight, float *runs, int back)
 {
     for (size_t out = 0; out < CHANNELS; out++)
         for (size_t dy = 0; dy < 3; dy++)
@@ -221,9 +223,9 @@ INLINE convert_kernel(size_t channels, float *weight, float *runs, int back)
                 }
 }
 
-/* Calls `EACH(value, run, place)` for the pixels of an image that are not zero. Eight zeros are
-   skipped at a time. */
-#define FOR_EACH_PIXEL(image, EACH)                                                               \
+/* Calls `EACH(value, run, place)`, for each dy, for the values of an image that are not zero, with
+   the caller's height, width, channels, scale, runs and padded. Skips eight zeros at a time. */
+#define FOR_EACH_VALUE(image, EACH)                                                               \
     for (size_t at = 0; at < height * width * channels; at++) {                                   \
         uint64_t eight;                                                                           \
         while (at + 8 <= height * width * channels &&                                             \
@@ -244,7 +246,7 @@ INLINE convert_kernel(size_t channels, float *weight, float *runs, int back)
     }
 
 /* `scratch` has room for 9 x channels x 16 + (height + 2) x (width + 2) x 16 numbers. */
-KERNEL convolution_forward(size_t batch, size_t height, size_t width, size_t channels,
+void convolution_forward(size_t batch, size_t height, size_t width, size_t channels,
                            const uint8_t *images, float scale, const float *weight,
                            const float *bias, float *scratch, float *y)
 {
@@ -257,7 +259,7 @@ KERNEL convolution_forward(size_t batch, size_t height, size_t width, size_t cha
             store(padded + place + LANES, high);
         }
 #define ADD_TO_OUTPUT(value, run, place) add_run(place, value, run)
-        FOR_EACH_PIXEL(images, ADD_TO_OUTPUT)
+        FOR_EACH_VALUE(images, ADD_TO_OUTPUT)
         for (size_t row = 2; row < height; row++) {
             const float *const sums = padded + (row * (width + 2) + 2) * CHANNELS;
             for (size_t at = 0; at < (width - 2) * CHANNELS; at += LANES, y += LANES)
@@ -266,7 +268,7 @@ KERNEL convolution_forward(size_t batch, size_t height, size_t width, size_t cha
     }
 }
 
-KERNEL convolution_backward(size_t batch, size_t height, size_t width, size_t channels,
+void convolution_backward(size_t batch, size_t height, size_t width, size_t channels,
                             const uint8_t *images, float scale, const float *y,
                             const float *gradient, float *scratch, float *to_weight,
                             float *to_bias)
@@ -286,7 +288,7 @@ KERNEL convolution_backward(size_t batch, size_t height, size_t width, size_t ch
             }
         }
 #define ADD_TO_KERNEL(value, run, place) add_run(run, value, place)
-        FOR_EACH_PIXEL(images, ADD_TO_KERNEL)
+        FOR_EACH_VALUE(images, ADD_TO_KERNEL)
     }
     convert_kernel(channels, to_weight, runs, 1);
     store(to_bias, low), store(to_bias + LANES, high);

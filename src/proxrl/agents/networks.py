@@ -72,7 +72,7 @@ class QNetwork(nn.Module):
 
     def of_state(self) -> ArrayFunction:
         """A function from one state [stack, *observation] to its action values [actions], for
-        acting: in NumPy if the body is small and on the CPU.
+        acting: without PyTorch if the body is small and on the CPU.
 
         It follows changes of the weights, but not their move to other memory.
         """
@@ -89,7 +89,7 @@ class QNetwork(nn.Module):
         return values
 
     def _of_state(self, body: ArrayFunction) -> ArrayFunction:
-        """`forward` for one state, in NumPy."""
+        """`forward` for one state, on arrays."""
         head, size, dueling = self.head.of_state(), self.head.size, self._dueling
         if size == 1 and not dueling:
             return body

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from proxrl.agents.kernels import library
+from proxrl.agents.library import library
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
 from proxrl.suites import BUILT_IN, suite_of
