@@ -3,15 +3,19 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+import torch
 
 from proxrl import extras
+from proxrl.agents.library import library
 from proxrl.errors import UserError
 from tests import forking
 
@@ -92,6 +96,16 @@ def test_a_missing_module_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatc
         extras.require("report", "a report")
     unknown = ModuleNotFoundError("No module named 'other'", name="other")
     assert extras.explain(unknown, "this") is unknown
+
+
+def test_the_c_code_was_compiled_where_it_can_be() -> None:
+    """Its build is optional: a mistake in it would only make training slower."""
+    compiler = shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0])
+    headers = Path(sysconfig.get_path("include"), "Python.h").exists()
+    has_avx2 = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+    if compiler is None or not headers or not has_avx2:
+        pytest.skip("no C compiler, no Python.h, or a CPU without AVX2")
+    assert library() is not None
 
 
 # ---------------------------------------------------------------------------------- the Makefile
