@@ -212,6 +212,7 @@ def test_states_of_another_shape_are_refused_as_by_pytorch() -> None:
                 network.of_state()(states[0].numpy())
 
 
+@pytest.mark.filterwarnings("ignore")  # tracing is deprecated, and warns of lengths
 def test_a_traced_network_computes() -> None:
     network = build_network(ObservationSpec((6,), "float32"), 2, NetworkConfig("mlp", (8,)), 0)
     states = torch.randn(3, 1, 6)

@@ -79,13 +79,13 @@ class Dense:
 
     def _computes(self, inputs: Tensor) -> bool:
         return (
-            inputs.is_cpu
+            not _is_watched()
+            and inputs.is_cpu
             and inputs.dtype == torch.float32
             and inputs.is_contiguous()
             and inputs.numel() == inputs.shape[0] * self._inputs
             and inputs.numel() * self._units <= MOST_PRODUCTS
             and _is_here(self._weight, torch.contiguous_format)
-            and not _is_watched()
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -164,7 +164,7 @@ class Convolution:
     def inputs(self, states: Tensor) -> Tensor:
         """Bytes [batch, height, width, channels]; where this layer cannot compute, patches."""
         bytes_here = states.is_cpu and states.dtype in (torch.bool, torch.uint8)
-        if not bytes_here or not _is_here(self._weight, torch.channels_last) or _is_watched():
+        if _is_watched() or not (bytes_here and _is_here(self._weight, torch.channels_last)):
             return self._otherwise.inputs(states)
         images = layers.to_images(states, self._spec).contiguous()
         return images if images.shape[1:] == self._size else self._otherwise.inputs(states)
