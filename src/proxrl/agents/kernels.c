@@ -57,8 +57,9 @@ INLINE float sum_of(lanes values)
 /* ------------------------------------------------------------------------------------ products */
 
 /* c[rows, WIDTH] = a[rows, depth] panel[depth, WIDTH], or += with `add`. */
-INLINE void tile(const int rows, size_t depth, const float *restrict a, size_t a_row, size_t a_column,
-            const float *restrict panel, float *restrict c, size_t c_row, int add)
+INLINE void tile(const int rows, size_t depth, const float *restrict a, size_t a_row,
+                 size_t a_column, const float *restrict panel, float *restrict c, size_t c_row,
+                 int add)
 {
     lanes left[6], right[6];
     UNROLL for (int i = 0; i < rows; i++) {
@@ -80,7 +81,7 @@ INLINE void tile(const int rows, size_t depth, const float *restrict a, size_t a
 }
 
 INLINE void tiles(size_t rows, size_t depth, const float *a, size_t a_row, size_t a_column,
-             const float *panel, float *c, size_t c_row, int add)
+                  const float *panel, float *c, size_t c_row, int add)
 {
     size_t i = 0;
     for (; i + 6 <= rows; i += 6)
@@ -95,7 +96,7 @@ INLINE void tiles(size_t rows, size_t depth, const float *a, size_t a_row, size_
    4 KB apart, a column of panels would share the same few places of the L1 cache. Columns that do
    not fill a panel are computed in `rest`, [rows, WIDTH]. */
 INLINE void product(size_t rows, size_t columns, size_t depth, const float *a, size_t a_row,
-               size_t a_column, const float *b, float *c, float *rest)
+                    size_t a_column, const float *b, float *c, float *rest)
 {
     float panel[DEPTH * WIDTH] __attribute__((aligned(64)));
     if (depth == 0) {
@@ -126,8 +127,8 @@ INLINE void product(size_t rows, size_t columns, size_t depth, const float *a, s
 
 /* y[rows, units] = x[rows, inputs] w[units, inputs]^T + bias, for a block of y. */
 INLINE void dots(const int rows, const int units, size_t inputs, const float *restrict x,
-            const float *restrict w, const float *restrict bias, int with_relu, float *restrict y,
-            size_t y_row)
+                 const float *restrict w, const float *restrict bias, int with_relu,
+                 float *restrict y, size_t y_row)
 {
     lanes sums[4][3];
     UNROLL for (int i = 0; i < rows; i++)
@@ -153,7 +154,7 @@ INLINE void dots(const int rows, const int units, size_t inputs, const float *re
 /* --------------------------------------------------------------------------------- dense layers */
 
 void dense_forward(size_t batch, size_t inputs, size_t units, const float *x, const float *weight,
-                     const float *bias, int with_relu, float *y)
+                   const float *bias, int with_relu, float *y)
 {
     size_t j = 0, i;
     for (; j + 3 <= units; j += 3) {
@@ -172,9 +173,9 @@ void dense_forward(size_t batch, size_t inputs, size_t units, const float *x, co
 
 /* `gradient` is dh/dy. `scratch` has room for batch x units + max(batch, units) x WIDTH numbers.
    Without `to_x`, dx is not computed. */
-void dense_backward(size_t batch, size_t inputs, size_t units, const float *x,
-                      const float *weight, const float *y, int with_relu, const float *gradient,
-                      float *scratch, float *to_weight, float *to_bias, float *to_x)
+void dense_backward(size_t batch, size_t inputs, size_t units, const float *x, const float *weight,
+                    const float *y, int with_relu, const float *gradient, float *scratch,
+                    float *to_weight, float *to_bias, float *to_x)
 {
     float *const g = scratch, *const rest = scratch + batch * units;
     memset(to_bias, 0, units * sizeof *to_bias);
@@ -247,8 +248,8 @@ INLINE void convert_kernel(size_t channels, float *weight, float *runs, int back
 
 /* `scratch` has room for 9 x channels x 16 + (height + 2) x (width + 2) x 16 numbers. */
 void convolution_forward(size_t batch, size_t height, size_t width, size_t channels,
-                           const uint8_t *images, float scale, const float *weight,
-                           const float *bias, float *scratch, float *y)
+                         const uint8_t *images, float scale, const float *weight,
+                         const float *bias, float *scratch, float *y)
 {
     float *const runs = scratch, *const padded = scratch + 9 * channels * CHANNELS;
     convert_kernel(channels, (float *)weight, runs, 0);
@@ -269,9 +270,8 @@ void convolution_forward(size_t batch, size_t height, size_t width, size_t chann
 }
 
 void convolution_backward(size_t batch, size_t height, size_t width, size_t channels,
-                            const uint8_t *images, float scale, const float *y,
-                            const float *gradient, float *scratch, float *to_weight,
-                            float *to_bias)
+                          const uint8_t *images, float scale, const float *y,
+                          const float *gradient, float *scratch, float *to_weight, float *to_bias)
 {
     float *const runs = scratch, *const padded = scratch + 9 * channels * CHANNELS;
     memset(scratch, 0, (9 * channels + (height + 2) * (width + 2)) * CHANNELS * sizeof *scratch);
