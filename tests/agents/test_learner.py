@@ -94,24 +94,32 @@ def test_infinite_c_is_dqn_bit_for_bit_after_2000_updates() -> None:
 
 
 def test_the_learners_step_is_the_drop_ins_bit_for_bit() -> None:
-    """Pull and Adam on one vector, and `Proximal` around torch's Adam on every parameter, with the
-    same gradients: 200 updates. On some CPUs torch rounds the last elements of a tensor, those that
-    do not fill a SIMD register, in another way: in the vector they are not the last."""
+    """Pull and Adam on one vector, and `Proximal` around torch's Adam with the same gradients: 200
+    updates. Once on the same vector, once on every parameter: there, on some CPUs, torch rounds the
+    last elements of a tensor, those that do not fill a SIMD register, in another way."""
     run = config(proximal__c=0.05)
-    each, twin = learner(run), learner(run)
+    each, whole, split = (learner(run) for _ in range(3))
     rate, epsilon = run.learner.learning_rate, run.learner.adam_epsilon
-    adam = torch.optim.Adam(twin.online.parameters(), rate, eps=epsilon, fused=True)
-    optimizer = Proximal(adam, twin.target.parameters(), c=0.05)
+
+    def drop_in(weights: list[torch.Tensor], anchor: list[torch.Tensor]) -> Proximal:
+        return Proximal(torch.optim.Adam(weights, rate, eps=epsilon, fused=True), anchor, c=0.05)
+
+    parameters, anchors = (list(net.parameters()) for net in (split.online, split.target))
+    steps = [drop_in(whole.weights, whole.anchor), drop_in(parameters, anchors)]
     for number, batch in enumerate(batches(200), start=1):
         each.update(batch)
-        for mine, its in zip(each.online.parameters(), twin.online.parameters(), strict=True):
-            its.grad = mine.grad.clone()  # the gradient itself is tested in test_chain.py
-        optimizer.step()
+        whole.weights[0].grad.copy_(each.weights[0].grad)  # the gradient is tested in test_chain.py
+        for mine, its in zip(each.online.parameters(), parameters, strict=True):
+            its.grad = mine.grad.clone()
+        for step in steps:
+            step.step()
         if number % 5 == 0:
-            twin.target.load_state_dict(twin.online.state_dict())
-    for mine, its in zip(each.online.parameters(), twin.online.parameters(), strict=True):
-        whole = mine.numel() // ALIGNMENT * ALIGNMENT
-        assert torch.equal(mine.flatten()[:whole], its.flatten()[:whole])
+            for twin in (whole, split):
+                twin.target.load_state_dict(twin.online.state_dict())
+    assert torch.equal(online(each), online(whole))
+    for mine, its in zip(each.online.parameters(), parameters, strict=True):
+        full = mine.numel() // ALIGNMENT * ALIGNMENT
+        assert torch.equal(mine.flatten()[:full], its.flatten()[:full])
         torch.testing.assert_close(mine, its, rtol=1e-6, atol=1e-7)
 
 

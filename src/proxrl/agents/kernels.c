@@ -194,7 +194,7 @@ void dense_backward(size_t batch, size_t inputs, size_t units, const float *x, c
 
    The images of small games are mostly zeros. So each value that is not zero is added to the nine
    places of the output that it reaches: three runs of three places, contiguous in memory. Borders
-   of two places around the output take what falls outside. `agents/kernels.py` has these sizes
+   of two places around the output take what falls outside. `agents/library.py` has these sizes
    too. */
 
 enum { CHANNELS = 16, RUN = 3 * CHANNELS };
