@@ -95,8 +95,8 @@ def test_infinite_c_is_dqn_bit_for_bit_after_2000_updates() -> None:
 
 def test_the_learners_step_is_the_drop_ins_bit_for_bit() -> None:
     """Pull and Adam on one vector, and `Proximal` around torch's Adam with the same gradients: 200
-    updates. Once on the same vector, once on every parameter: there, on some CPUs, torch rounds the
-    last elements of a tensor, those that do not fill a SIMD register, in another way."""
+    updates. Once on the same vector, once on every parameter: there, on CPUs without AVX-512, fused
+    Adam rounds the last elements of a tensor, which fill no SIMD register, in another way."""
     run = config(proximal__c=0.05)
     each, whole, split = (learner(run) for _ in range(3))
     rate, epsilon = run.learner.learning_rate, run.learner.adam_epsilon
