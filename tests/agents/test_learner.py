@@ -95,7 +95,7 @@ def test_infinite_c_is_dqn_bit_for_bit_after_2000_updates() -> None:
 
 def test_the_learners_step_is_the_drop_ins_bit_for_bit() -> None:
     """Pull and Adam on one vector, and `Proximal` around torch's Adam with the same gradients: 200
-    updates. Once on the same vector, once on every parameter: there, on CPUs without AVX-512, fused
+    updates. Once on the same vector, once on every parameter: there, on some CPUs, torch's fused
     Adam rounds the last elements of a tensor, which fill no SIMD register, in another way."""
     run = config(proximal__c=0.05)
     each, whole, split = (learner(run) for _ in range(3))
