@@ -3,18 +3,21 @@
     proxrl report my-results/rules-laptop --out report-b
     python docs/tools/verdicts.py report-b
 
-The criterion, which was written before the runs: one primary comparison, and seven others whose
+The criterion, which was written before the runs: one primary comparison, and eight others whose
 p-values are corrected by Holm's method. The statistic is the difference of the interquartile means
-of final scores. A verdict is weak if the difference of the areas under the curve or the probability
-of improvement has p > 0.05.
+of final scores. Two other measures, the area under the curve and the probability of improvement,
+must agree: a verdict is weak if one of them has p > 0.05, and contradicted if one of them has
+p <= 0.05 in the other direction.
 """
 
 import csv
+import math
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 LEVEL = 0.05
+GAMES, RUNS = 5, 25  # of every variant: B is analysed when it is complete
 PRIMARY = ("DQN Pro (κ 1)", "DQN")
 SECONDARY = (
     ("DQN Pro (κ 0.25)", "DQN"),
@@ -22,23 +25,28 @@ SECONDARY = (
     ("DQN (α × 0.8)", "DQN"),
     ("DQN Pro adaptive", "DQN Pro (κ 1)"),
     ("DQN Pro (κ 1)", "DQN (α × 0.65)"),
+    ("DQN Pro (κ 1)", "DQN (α × 0.8)"),
     ("DQN Pro (κ 0.25)", "DQN (α × 0.8)"),
     ("DQN Pro adaptive", "DQN (α × 0.8)"),
 )
 FINAL, AREA, IMPROVEMENT = "final score, x - y", "whole curve, x - y", "P(x > y)"
+MIDDLE = {FINAL: 0.0, AREA: 0.0, IMPROVEMENT: 0.5}  # where neither is ahead
 
 
 class Row(NamedTuple):
-    """A line of comparisons.csv."""
+    """A line of comparisons.csv; NaN where it has no number."""
 
     value: float
     low: float
     high: float
     p: float
+    games: int
+    runs: int
 
-    def turned(self, about: float) -> "Row":
+    def turned(self, middle: float) -> "Row":
         """The same comparison of y with x."""
-        return Row(about - self.value, about - self.high, about - self.low, self.p)
+        value, high, low = (2.0 * middle - number for number in self[:3])
+        return self._replace(value=value, low=low, high=high)
 
 
 Table = dict[tuple[str, str, str], Row]
@@ -49,11 +57,26 @@ def read(path: Path) -> Table:
     table: Table = {}
     with open(path, encoding="utf-8") as file:
         for line in csv.DictReader(file):
-            row = Row(*(float(line[name]) for name in Row._fields))
+            numbers = (float(line[name] or math.nan) for name in Row._fields[:4])
+            row = Row(*numbers, games=int(line["games"]), runs=int(line["runs"]))
             x, y, measure = line["x"], line["y"], line["measure"]
             table[x, y, measure] = row
-            table[y, x, measure] = row.turned(1.0 if measure == IMPROVEMENT else 0.0)
+            if measure in MIDDLE:
+                table[y, x, measure] = row.turned(MIDDLE[measure])
     return table
+
+
+def lacking(table: Table) -> list[str]:
+    """The comparisons of complete runs that the table does not have."""
+    lacks = []
+    for x, y in (PRIMARY, *SECONDARY):
+        for measure in MIDDLE:
+            row = table.get((x, y, measure))
+            if row is None or (row.games, row.runs) != (GAMES, RUNS) or math.isnan(row.p):
+                runs = "none" if row is None else f"{row.games} games, {row.runs} runs"
+                lacks.append(f"{x} against {y} ({runs})")
+                break
+    return lacks
 
 
 def holm(p_values: list[float]) -> list[float]:
@@ -70,34 +93,43 @@ def verdict(table: Table, pair: tuple[str, str], p: float, words: tuple[str, str
     """`words` are for a difference above and below 0."""
     if p > LEVEL:
         return "inconclusive"
-    others = (table[*pair, AREA].p, table[*pair, IMPROVEMENT].p)
-    found = words[0] if table[*pair, FINAL].value > 0.0 else words[1]
-    return found if max(others) <= LEVEL else f"{found}, weak"
+    above = table[*pair, FINAL].value > 0.0
+    found = words[0] if above else words[1]
+    others = [(table[*pair, measure], MIDDLE[measure]) for measure in (AREA, IMPROVEMENT)]
+    if any(row.p <= LEVEL and (row.value > middle) != above for row, middle in others):
+        return f"{found}, contradicted"
+    return found if all(row.p <= LEVEL for row, _ in others) else f"{found}, weak"
 
 
 def main(report: Path) -> None:
     table = read(report / "comparisons.csv")
-    pairs = (PRIMARY, *SECONDARY)
-    if missing := [f"{x} and {y}" for x, y in pairs if (x, y, FINAL) not in table]:
-        raise SystemExit(f"{report} has no comparison of {'; '.join(missing)}")
+    if lacks := lacking(table):
+        needed = f"{GAMES} games and {RUNS} finished runs of each variant"
+        raise SystemExit(f"{report} needs {needed}; incomplete: {', '.join(lacks)}")
     adjusted = [table[*PRIMARY, FINAL].p, *holm([table[*pair, FINAL].p for pair in SECONDARY])]
-    print("| comparison | final score | p | corrected p | whole curve | P(x > y) | verdict |")
-    print("|---" * 7 + "|")
-    for pair, p in zip(pairs, adjusted, strict=True):
+    titles = ("comparison", "final score", "p", "corrected p", "whole curve", "p", "P(x > y)", "p")
+    print("|", " | ".join((*titles, "verdict")), "|")
+    print("|---" * (len(titles) + 1) + "|")
+    for pair, p in zip((PRIMARY, *SECONDARY), adjusted, strict=True):
         final, area, better = (table[*pair, measure] for measure in (FINAL, AREA, IMPROVEMENT))
         words = ("support", "against") if pair == PRIMARY else ("higher", "lower")
-        corrected = "–" if pair == PRIMARY else f"{p:.3f}"
         cells = (
             " against ".join(pair),
             f"{final.value:+.2f} [{final.low:+.2f}, {final.high:+.2f}]",
             f"{final.p:.3f}",
-            corrected,
+            "–" if pair == PRIMARY else f"{p:.3f}",
             f"{area.value:+.2f} [{area.low:+.2f}, {area.high:+.2f}]",
+            f"{area.p:.3f}",
             f"{better.value:.2f} [{better.low:.2f}, {better.high:.2f}]",
+            f"{better.p:.3f}",
             verdict(table, pair, p, words),
         )
         print("|", " | ".join(cells), "|")
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "comparisons.csv").is_file():
+        raise SystemExit(
+            "usage: python docs/tools/verdicts.py REPORT (a folder of `proxrl report`)"
+        )
     main(Path(sys.argv[1]))

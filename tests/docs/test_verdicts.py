@@ -1,14 +1,27 @@
-"""The verdicts of docs/evidence.md, B: Holm's correction, directions, weak verdicts."""
+"""The verdicts of docs/evidence.md, B: on a report of runs with B's settings, and by hand."""
 
-import csv
 import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
+from proxrl.report.command import make_report
+from proxrl.studies.definition import load
+from proxrl.studies.expand import expand
+from tests.report.synthetic import write_run
+
 ROOT = Path(__file__).parents[2]
+LEVELS = {  # of DQN's return
+    "dqn": 1.0,
+    "dqn-pro-kappa-1": 1.5,
+    "dqn-pro-kappa-0.25": 0.5,
+    "dqn-pro-adaptive": 1.0,
+    "dqn-alpha-0.8": 1.0,
+    "dqn-alpha-0.65": 1.0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -22,21 +35,53 @@ def verdicts() -> ModuleType:
     return module
 
 
-def write(
-    folder: Path, module: ModuleType, changes: dict[tuple[str, str], dict[str, float]]
+def write_b(root: Path, seeds: range = range(5)) -> Path:
+    """The report of runs with B's settings, of which the first half has DQN's level."""
+    study = load("rules")
+    jobs = expand(study, study.scales["laptop"], root, only=tuple(LEVELS), seeds=tuple(seeds))
+    for number, job in enumerate(jobs):
+        config = job.config.override({"evaluation.period_steps": job.config.steps // 4})
+        noise = np.random.default_rng(number).normal(1.0, 0.05)
+
+        def returns(step: int, job=job, noise=noise) -> list[float]:
+            level = LEVELS[job.variant] if step > job.config.steps // 2 else 1.0
+            return [100.0 * level * noise]
+
+        write_run(root / str(number), config, returns)
+    file, _ = make_report(root, resamples=20)
+    return file.parent
+
+
+def last_cells(text: str) -> list[str]:
+    return [line.split(" | ")[-1].rstrip(" |") for line in text.splitlines()[2:]]
+
+
+def test_on_a_report_of_all_runs(
+    tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """comparisons.csv, in which nothing differs but what `changes` says, with every pair turned
-    around: the report may list either direction."""
-    with open(folder / "comparisons.csv", "w", newline="", encoding="utf-8") as file:
-        lines = csv.writer(file)
-        lines.writerow(["x", "y", "measure", "value", "low", "high", "p", "games", "runs"])
-        for x, y in (module.PRIMARY, *module.SECONDARY):
-            own = {"value": 0.1, "p": 0.5, "p_area": 0.01, "p_improvement": 0.01}
-            own |= changes.get((x, y), {})
-            numbers = (-own["value"], -own["value"] - 0.2, -own["value"] + 0.3)
-            lines.writerow([y, x, module.FINAL, *numbers, own["p"], 5, 25])
-            lines.writerow([y, x, module.AREA, *numbers, own["p_area"], 5, 25])
-            lines.writerow([y, x, module.IMPROVEMENT, 0.4, 0.3, 0.6, own["p_improvement"], 5, 25])
+    verdicts.main(write_b(tmp_path / "b"))
+    found = last_cells(capsys.readouterr().out)
+    of_pair = dict(zip((verdicts.PRIMARY, *verdicts.SECONDARY), found, strict=True))
+    strong, weak = ("DQN Pro (κ 1)", "DQN Pro (κ 0.25)")
+    for (x, y), said in of_pair.items():
+        direction = (x == strong) + (y == weak) - (x == weak) - (y == strong)
+        expected = {1: "higher", -1: "lower", 0: "inconclusive"}[direction]
+        assert said == ("support" if (x, y) == verdicts.PRIMARY else expected), (x, y)
+
+
+def test_a_report_of_fewer_runs_gets_no_verdict(tmp_path: Path, verdicts: ModuleType) -> None:
+    with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(5 games, 10"):
+        verdicts.main(write_b(tmp_path / "b", seeds=range(2)))
+
+
+def test_one_seed_has_no_p_values_and_nothing_no_comparisons(
+    tmp_path: Path, verdicts: ModuleType
+) -> None:
+    with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(5 games, 5 r"):
+        verdicts.main(write_b(tmp_path / "b", seeds=range(1)))
+    (tmp_path / "comparisons.csv").write_text("x,y,measure,value,low,high,p,games,runs\n")
+    with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(none\)"):
+        verdicts.main(tmp_path)
 
 
 def test_holms_correction_by_hand(verdicts: ModuleType) -> None:
@@ -46,32 +91,38 @@ def test_holms_correction_by_hand(verdicts: ModuleType) -> None:
     assert verdicts.holm([]) == []
 
 
-def test_the_table(
-    tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("p", "final", "area", "better", "said"),
+    [
+        (0.05, 0.1, (0.1, 0.05), (0.6, 0.05), "support"),
+        (0.051, 0.1, (0.1, 0.01), (0.6, 0.01), "inconclusive"),
+        (0.01, -0.1, (-0.1, 0.01), (0.4, 0.01), "against"),
+        (0.01, 0.1, (0.1, 0.051), (0.6, 0.01), "support, weak"),
+        (0.01, 0.1, (0.1, 0.01), (0.6, 0.051), "support, weak"),
+        (0.01, 0.1, (-0.1, 0.06), (0.4, 0.06), "support, weak"),
+        (0.01, 0.1, (-0.1, 0.05), (0.6, 0.01), "support, contradicted"),
+        (0.01, 0.1, (0.1, 0.01), (0.4, 0.05), "support, contradicted"),
+        (0.01, -0.1, (-0.1, 0.06), (0.6, 0.05), "against, contradicted"),
+    ],
+)
+def test_the_other_measures_must_agree(
+    p: float,
+    final: float,
+    area: tuple[float, float],
+    better: tuple[float, float],
+    said: str,
+    verdicts: ModuleType,
 ) -> None:
-    first, second, third = verdicts.SECONDARY[:3]
-    changes = {
-        verdicts.PRIMARY: {"value": -0.2, "p": 0.04},
-        first: {"p": 0.001},
-        second: {"p": 0.002, "p_area": 0.06},
-        third: {"p": 0.02},  # 0.1 when corrected
-    }
-    write(tmp_path, verdicts, changes)
-    verdicts.main(tmp_path)
-    lines = capsys.readouterr().out.splitlines()[2:]
-    assert [line.split(" | ")[-1].rstrip(" |") for line in lines] == [
-        "against",
-        "higher",
-        "higher, weak",
-        *["inconclusive"] * 5,
+    measures = (verdicts.FINAL, verdicts.AREA, verdicts.IMPROVEMENT)
+    rows = [
+        verdicts.Row(value, value - 0.1, value + 0.2, each, 5, 25)
+        for value, each in ((final, p), area, better)
     ]
-    assert "-0.20 [-0.50, +0.00] | 0.040 | – |" in lines[0]
-    assert "0.60 [0.40, 0.70]" in lines[0]
-    assert "+0.10 [-0.20, +0.30] | 0.001 | 0.007 |" in lines[1]
-    assert "| 0.020 | 0.100 |" in lines[3]
+    table = {("x", "y", measure): row for measure, row in zip(measures, rows, strict=True)}
+    assert verdicts.verdict(table, ("x", "y"), p, ("support", "against")) == said
 
 
-def test_a_report_without_the_runs_is_one_line(tmp_path: Path, verdicts: ModuleType) -> None:
-    (tmp_path / "comparisons.csv").write_text("x,y,measure,value,low,high,p,games,runs\n")
-    with pytest.raises(SystemExit, match=r"has no comparison of DQN Pro \(κ 1\) and DQN;"):
-        verdicts.main(tmp_path)
+def test_a_comparison_turned_around(verdicts: ModuleType) -> None:
+    row = verdicts.Row(0.75, 0.5, 0.875, 0.04, 5, 25)
+    assert row.turned(0.5) == (0.25, 0.125, 0.5, 0.04, 5, 25)
+    assert row.turned(0.0) == (-0.75, -0.875, -0.5, 0.04, 5, 25)

@@ -74,7 +74,7 @@ def test_55_games_51_of_them_with_a_human_score() -> None:
 
 
 def test_minatar_is_scaled_by_dqn_and_random_play() -> None:
-    scale = scores.reference_scale(("Breakout", "Freeway"), MINATAR, np.array([10.0, 0.1]))
+    scale = scores.reference_scale(("Breakout", "Freeway"), MINATAR, "dqn", np.array([10.0, 0.1]))
     random = MINATAR.scores["Breakout"].random
     assert scale(np.array([10.0, 1.0]))[0] == pytest.approx(1.0)
     assert scale(np.array([random, 1.0]))[0] == pytest.approx(0.0)

@@ -118,6 +118,15 @@ def test_minatar_games_without_dqn_have_no_common_scale(tmp_path: Path) -> None:
     assert sorted(names(tmp_path)) == ["MinAtar Asterix", "MinAtar Breakout"]
 
 
+def test_games_of_minatar_are_scaled_by_rainbow_if_dqn_was_not_run(tmp_path: Path) -> None:
+    for game in ("Asterix", "Breakout"):
+        for agent in ("rainbow", "rainbow-pro"):
+            run(tmp_path / f"{game}-{agent}", env=f"MinAtar/{game}-v1", agent=agent)
+    assert names(tmp_path) == ["2 MinAtar games"]
+    file, _ = make_report(tmp_path, resamples=20)
+    assert "1 is Rainbow&#39;s mean final score in this study" in file.read_text()
+
+
 def test_versions_of_a_game_are_apart(tmp_path: Path) -> None:
     """They were an error: both are Breakout, seed 0."""
     run(tmp_path / "a", env="MinAtar/Breakout-v0")

@@ -5,7 +5,7 @@
 
 Scores are undiscounted evaluation returns. The suite defines the scale and holds the human and
 random scores. Where there is no human score, DQN's mean final score in the same study can replace
-it; environments with neither keep raw returns.
+it (Rainbow's if DQN was not run); environments with neither keep raw returns.
 """
 
 import csv
@@ -19,6 +19,7 @@ from proxrl.types import Array
 
 PAPER = suite_named("atari")  # the paper's suite
 UNKNOWN = Score(np.nan)
+REFERENCES = {"dqn": "DQN", "rainbow": "Rainbow"}  # the first that was run has the score 1
 FINAL_STEPS = 1_000_000  # of a run of the paper's length
 FINAL_SHARE = 0.05  # of a shorter one
 
@@ -27,10 +28,15 @@ FINAL_SHARE = 0.05  # of a shorter one
 class ScoreScale:
     """The scores that map to 0 and 1 in each game; NaN where unknown."""
 
-    kind: str  # human, dqn or raw
+    kind: str  # human, raw, or the agent whose score is 1
     unit: str  # name of a scaled score
     low: Array  # [games]
     high: Array  # [games]
+
+    @property
+    def reference(self) -> str:
+        """Name of the agent whose score is 1; empty if it is none."""
+        return REFERENCES.get(self.kind, "")
 
     @property
     def known(self) -> Array:
@@ -93,10 +99,13 @@ def human_scale(games: tuple[str, ...], suite: Suite = PAPER) -> ScoreScale:
     return ScoreScale("human", "human-normalised score", low, high)
 
 
-def reference_scale(games: tuple[str, ...], suite: Suite, reference: Array) -> ScoreScale:
-    """Random play is 0, `reference` [games], DQN's mean final score in this study, is 1."""
+def reference_scale(
+    games: tuple[str, ...], suite: Suite, agent: str, reference: Array
+) -> ScoreScale:
+    """Random play is 0; 1 is `reference` [games], the agent's mean final score in this study."""
     low = np.array([suite.scores.get(game, UNKNOWN).random for game in games])
-    return ScoreScale("dqn", "DQN-normalised score", low, np.asarray(reference, np.float64))
+    unit = f"{REFERENCES[agent]}-normalised score"
+    return ScoreScale(agent, unit, low, np.asarray(reference, np.float64))
 
 
 def raw_scale(games: tuple[str, ...]) -> ScoreScale:

@@ -12,6 +12,7 @@ from typing import Any
 from proxrl.errors import UserError
 from proxrl.report.labels import shown
 from proxrl.report.protocol import asked_of, cut, place_of, protocol_of
+from proxrl.report.scores import REFERENCES
 from proxrl.runs.record import Run
 from proxrl.suites import suite_of
 
@@ -94,9 +95,10 @@ def differences(sections: Sequence[Section]) -> dict[str, list[Any]]:
 def _by_scale(
     protocol: dict[str, Any], runs: list[Run], one_study: bool
 ) -> list[tuple[dict[str, Any], list[Run]]]:
-    """Games of a suite that is scaled by DQN's score have no common scale if DQN was not run."""
+    """Games of a suite that is scaled by DQN's score have no common scale if neither DQN nor
+    Rainbow was run."""
     suites = {suite_of(run.asked.env).scale for run in runs}
-    if one_study or suites != {"dqn"} or any(run.asked.agent == "dqn" for run in runs):
+    if one_study or suites != {"dqn"} or any(run.asked.agent in REFERENCES for run in runs):
         return [(protocol, runs)]
     games: dict[str, list[Run]] = {}
     for run in runs:

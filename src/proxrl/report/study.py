@@ -239,9 +239,11 @@ def _scale(suite: Suite, games: tuple[str, ...], blocks: tuple[Block, ...]) -> s
     if suite.scale == "human":
         scale = scores.human_scale(games, suite)
     elif suite.scale == "dqn":
-        dqn = next((b for b in blocks if b.series.agent == "dqn" and b.series.main), None)
-        nothing = np.full(len(games), np.nan)
-        scale = scores.reference_scale(games, suite, nothing if dqn is None else dqn.mean_final)
+        main = {block.series.agent: block for block in blocks if block.series.main}
+        agent = next((name for name in scores.REFERENCES if name in main), None)
+        if agent is None:
+            return scores.raw_scale(games)
+        scale = scores.reference_scale(games, suite, agent, main[agent].mean_final)
     else:
         return scores.raw_scale(games)
     return scale if scale.known.any() else scores.raw_scale(games)

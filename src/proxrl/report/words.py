@@ -87,8 +87,8 @@ def method(findings: Findings) -> str:
     if study.period_steps > window:
         text += ", or of its last evaluation if that was earlier"
     text += "."
-    if study.scale.kind == "dqn" and findings.has_intervals:
-        text += " The intervals treat DQN's mean, which scales the scores, as known."
+    if (agent := study.scale.reference) and findings.has_intervals:
+        text += f" The intervals treat {agent}'s mean, which scales the scores, as known."
     return text
 
 
@@ -204,13 +204,15 @@ def coverage(findings: Findings) -> list[str]:
             f"{_listed(unknown)} {'has' if len(unknown) == 1 else 'have'} no published human "
             f"score: aggregates are over the other {len(study.games) - len(unknown)} games."
         )
-    elif study.scale.kind == "dqn":
+    elif agent := study.scale.reference:
         notes.append(
-            f"{study.suite.title} has no human score: 0 is random play, 1 is DQN's mean final "
-            "score in this study (so DQN's own average is 1 by construction)."
+            f"{study.suite.title} has no human score: 0 is random play, 1 is {agent}'s mean final "
+            f"score in this study (so {agent}'s own average is 1 by construction)."
         )
         if unknown:
-            notes.append(f"{_listed(unknown)}: no DQN score above random to scale by; left out.")
+            notes.append(
+                f"{_listed(unknown)}: no {agent} score above random to scale by; left out."
+            )
     elif study.scale.kind == "raw":
         notes.append(
             "Returns are raw: there is no human score for these environments"

@@ -105,8 +105,9 @@ class Suite:
     axis: Literal["steps", "frames"] = "steps"
     """Unit of learning curves: agent steps, or emulator frames (steps x frame skip)."""
     scale: Literal["human", "dqn", "raw"] = "raw"
-    """What a normalised score of 1 means: the human score, DQN's score in the same study, or no
-    normalisation (raw); 0 is random play. human and dqn need `scores`."""
+    """What a normalised score of 1 means: the human score, DQN's score in the same study (Rainbow's
+    if DQN was not run), or no normalisation (raw). 0 is random play. human and dqn need
+    `scores`."""
     scores: Mapping[str, Score] = field(default_factory=dict)
     """Game -> reference scores; games without any are excluded from averages."""
     baselines: tuple[str, ...] = ()

@@ -87,7 +87,7 @@ def gains(study: StudyResults, one: Comparison) -> Plot | None:
             Line("area under the curve", base.colour, "dot", names, one.area_gain[games]),
         ),
     )
-    reference = "human" if study.scale.kind == "human" else "DQN"
+    reference = study.scale.reference or "human"
     best = base.name if base.name == reference else f"max({base.name}, {reference})"
     formula = f"({pro.name} − {base.name}) / ({best} − random)"
     final = "mean final scores over seeds" if study.most_seeds > 1 else "final scores"
