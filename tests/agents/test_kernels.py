@@ -243,3 +243,25 @@ def test_arrays_of_the_function_for_one_state_are_kept() -> None:
     _ = [np.full(4_000, np.nan, np.float32) for _ in range(500)]  # reuses what was freed
     for of_state, values in zip(of_states, first, strict=True):
         assert np.array_equal(of_state(state), values)
+
+
+def test_a_bias_in_another_memory_order_or_dtype_is_left_to_pytorch() -> None:
+    values = torch.randn(3, 6)
+    strided, double = nn.Linear(6, 5), nn.Linear(6, 5)
+    strided.bias.data = torch.randn(5, 2)[:, 0]
+    double.bias.data = double.bias.data.double()
+    with torch.no_grad():
+        found = kernels.Dense(strided, relu=False).forward(values)
+        torch.testing.assert_close(found, strided(values))
+        with pytest.raises(RuntimeError):  # as from PyTorch
+            kernels.Dense(double, relu=False).forward(values)
+
+
+def test_a_gradient_in_another_memory_order_is_refused() -> None:
+    module = nn.Linear(6, 5)
+    layer, values = kernels.Dense(module, relu=False), torch.randn(3, 6)
+    module.weight.grad, module.bias.grad = torch.zeros(6, 5).t(), torch.zeros(5)
+    with torch.inference_mode():
+        outputs = layer.forward(values)
+        with pytest.raises(ValueError, match="another memory order"):
+            layer.backward(values, outputs, torch.ones_like(outputs), wanted=False)

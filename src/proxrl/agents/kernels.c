@@ -225,7 +225,7 @@ INLINE void convert_kernel(size_t channels, float *weight, float *runs, int back
 }
 
 /* Calls `EACH(value, run, place)`, for each dy, for the values of an image that are not zero, with
-   the caller's height, width, channels, scale, runs and padded. Skips eight zeros at a time. */
+   the caller's height, width, channels, runs and padded. Skips eight zeros at a time. */
 #define FOR_EACH_VALUE(image, EACH)                                                               \
     for (size_t at = 0; at < height * width * channels; at++) {                                   \
         uint64_t eight;                                                                           \
@@ -238,7 +238,7 @@ INLINE void convert_kernel(size_t channels, float *weight, float *runs, int back
             continue;                                                                             \
         const size_t pixel = at / channels, channel = at % channels;                              \
         const size_t row = pixel / width, column = pixel % width;                                 \
-        const float value = image[at] * scale;                                                    \
+        const float value = image[at];                                                            \
         for (size_t dy = 0; dy < 3; dy++) {                                                       \
             float *const run = runs + (dy * channels + channel) * RUN;                            \
             float *const place = padded + ((row + 2 - dy) * (width + 2) + column) * CHANNELS;     \
@@ -248,8 +248,8 @@ INLINE void convert_kernel(size_t channels, float *weight, float *runs, int back
 
 /* `scratch` has room for 9 x channels x 16 + (height + 2) x (width + 2) x 16 numbers. */
 void convolution_forward(size_t batch, size_t height, size_t width, size_t channels,
-                         const uint8_t *images, float scale, const float *weight,
-                         const float *bias, float *scratch, float *y)
+                         const uint8_t *images, const float *weight, const float *bias,
+                         float *scratch, float *y)
 {
     float *const runs = scratch, *const padded = scratch + 9 * channels * CHANNELS;
     convert_kernel(channels, (float *)weight, runs, 0);
@@ -270,8 +270,8 @@ void convolution_forward(size_t batch, size_t height, size_t width, size_t chann
 }
 
 void convolution_backward(size_t batch, size_t height, size_t width, size_t channels,
-                          const uint8_t *images, float scale, const float *y,
-                          const float *gradient, float *scratch, float *to_weight, float *to_bias)
+                          const uint8_t *images, const float *y, const float *gradient,
+                          float *scratch, float *to_weight, float *to_bias)
 {
     float *const runs = scratch, *const padded = scratch + 9 * channels * CHANNELS;
     memset(scratch, 0, (9 * channels + (height + 2) * (width + 2)) * CHANNELS * sizeof *scratch);

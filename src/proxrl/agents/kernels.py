@@ -31,14 +31,25 @@ def _compiled() -> ctypes.CDLL:
     return found
 
 
-def _is_here(weight: Tensor, memory_format: torch.memory_format) -> bool:
-    """Whether the weight is as the compiled functions read it."""
+def _is_here(weight: Tensor, bias: Tensor, memory_format: torch.memory_format) -> bool:
+    """Whether weight and bias are as the compiled functions read them."""
     return (
         weight.is_cpu
-        and weight.dtype == torch.float32
+        and bias.is_cpu
+        and weight.dtype == bias.dtype == torch.float32
         and weight.is_contiguous(memory_format=memory_format)
+        and bias.is_contiguous()
         and library() is not None
     )
+
+
+def _gradient_addresses(weight: Tensor, bias: Tensor) -> tuple[int, int]:
+    """Where the compiled functions write both gradients."""
+    gradients = (gradient_of(weight), gradient_of(bias))
+    for parameter, gradient in zip((weight, bias), gradients, strict=True):
+        if gradient.stride() != parameter.stride() or gradient.dtype != parameter.dtype:
+            raise ValueError("a gradient has another memory order or dtype than its parameter")
+    return gradients[0].data_ptr(), gradients[1].data_ptr()
 
 
 def _is_watched() -> bool:
@@ -85,7 +96,7 @@ class Dense:
             and inputs.is_contiguous()
             and inputs.numel() == inputs.shape[0] * self._inputs
             and inputs.numel() * self._units <= MOST_PRODUCTS
-            and _is_here(self._weight, torch.contiguous_format)
+            and _is_here(self._weight, self._bias, torch.contiguous_format)
         )
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -124,14 +135,13 @@ class Dense:
             self._relu,
             gradient.data_ptr(),
             scratch.data_ptr(),
-            gradient_of(self._weight).data_ptr(),
-            gradient_of(self._bias).data_ptr(),
+            *_gradient_addresses(self._weight, self._bias),
             None if before is None else before.data_ptr(),
         )
         return before
 
     def of_state(self) -> ArrayFunction | None:
-        if not _is_here(self._weight, torch.contiguous_format):
+        if not _is_here(self._weight, self._bias, torch.contiguous_format):
             return self._otherwise.of_state()
         inputs, outputs = (np.empty(size, np.float32) for size in (self._inputs, self._units))
         weights = (array_of(self._weight), array_of(self._bias))
@@ -153,7 +163,7 @@ class Convolution:
     def __init__(self, module: nn.Conv2d, spec: ObservationSpec) -> None:
         assert module.bias is not None
         self._weight, self._bias = module.weight, module.bias
-        self._spec, self._scale = spec, 1.0 / spec.high
+        self._spec = spec
         self._otherwise = layers.SmallConvolution(module, spec)
         height, width = spec.shape[:2]
         self._size = (height, width, module.in_channels)
@@ -164,7 +174,9 @@ class Convolution:
     def inputs(self, states: Tensor) -> Tensor:
         """Bytes [batch, height, width, channels]; where this layer cannot compute, patches."""
         bytes_here = states.is_cpu and states.dtype in (torch.bool, torch.uint8)
-        if _is_watched() or not (bytes_here and _is_here(self._weight, torch.channels_last)):
+        if _is_watched() or not (
+            bytes_here and _is_here(self._weight, self._bias, torch.channels_last)
+        ):
             return self._otherwise.inputs(states)
         images = layers.to_images(states, self._spec).contiguous()
         return images if images.shape[1:] == self._size else self._otherwise.inputs(states)
@@ -179,7 +191,6 @@ class Convolution:
             batch,
             *self._size,
             inputs.data_ptr(),
-            self._scale,
             self._weight.data_ptr(),
             self._bias.data_ptr(),
             scratch.data_ptr(),
@@ -199,22 +210,20 @@ class Convolution:
             inputs.shape[0],
             *self._size,
             inputs.data_ptr(),
-            self._scale,
             outputs.data_ptr(),
             gradient.data_ptr(),
             scratch.data_ptr(),
-            gradient_of(self._weight).data_ptr(),
-            gradient_of(self._bias).data_ptr(),
+            *_gradient_addresses(self._weight, self._bias),
         )
         return None
 
     def of_state(self) -> ArrayFunction | None:
-        if not _is_here(self._weight, torch.channels_last):
+        if not _is_here(self._weight, self._bias, torch.channels_last):
             return self._otherwise.of_state()
         image = np.empty(math.prod(self._size), self._spec.dtype)
         scratch, outputs = (np.empty(size, np.float32) for size in (self._scratch, self._features))
         weights = (array_of(self._weight.permute(0, 2, 3, 1)), array_of(self._bias))
-        arguments = (image, self._scale, *weights, scratch, outputs)
+        arguments = (image, *weights, scratch, outputs)
         forward = Call(_compiled().convolution_forward, 1, *self._size, *arguments)
         numbers = torch.arange(len(image)).view(1, *self._spec.state_shape)
         order = layers.to_images(numbers, self._spec).flatten().numpy()

@@ -1,7 +1,7 @@
 """The functions of `kernels.c`: loading them, and checking that they are right.
 
 The C code is compiled when proxrl is installed, if there is a C compiler with Python's headers. It
-needs a CPU with AVX2. Whether a run used it is in its `machine.jsonl`.
+needs a CPU with AVX2. Whether it was available to a run is in its `machine.jsonl`.
 """
 
 import ctypes
@@ -18,12 +18,12 @@ MODULE = "proxrl.agents._kernels"  # empty for Python: its functions are called 
 SIDE, CHANNELS = 3, 16  # of the convolution
 PANEL = 16  # columns of a product in `kernels.c`
 
-_ADDRESS, _SIZE, _FLOAT, _FLAG = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float, ctypes.c_int
+_ADDRESS, _SIZE, _FLAG = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _ARGUMENTS = {
     "dense_forward": [*[_SIZE] * 3, *[_ADDRESS] * 3, _FLAG, _ADDRESS],
     "dense_backward": [*[_SIZE] * 3, *[_ADDRESS] * 3, _FLAG, *[_ADDRESS] * 5],
-    "convolution_forward": [*[_SIZE] * 4, _ADDRESS, _FLOAT, *[_ADDRESS] * 4],
-    "convolution_backward": [*[_SIZE] * 4, _ADDRESS, _FLOAT, *[_ADDRESS] * 5],
+    "convolution_forward": [*[_SIZE] * 4, *[_ADDRESS] * 5],
+    "convolution_backward": [*[_SIZE] * 4, *[_ADDRESS] * 6],
 }
 
 
@@ -103,10 +103,10 @@ def _convolution_is_right(found: ctypes.CDLL, generator: np.random.Generator) ->
     y, gradient = _unset(*places), _normal(generator, *places)
     scratch = _unset((SIDE * SIDE * channels + (height + 2) * (width + 2)) * CHANNELS)
     to_kernel, to_bias = _unset(*kernel.shape), _unset(CHANNELS)
-    before = (*sizes, images, 0.5)
+    before = (*sizes, images)
     Call(found.convolution_forward, *before, kernel, bias, scratch, y)()
     Call(found.convolution_backward, *before, y, gradient, scratch, to_kernel, to_bias)()
-    values, passed = images * np.float32(0.5), gradient * (y > 0)
+    values, passed = images.astype(np.float32), gradient * (y > 0)
     patches = np.lib.stride_tricks.sliding_window_view(values, (SIDE, SIDE), (1, 2))
     sums = np.einsum("nhwcij,oijc->nhwo", patches, kernel) + bias
     pairs = [(y, np.maximum(sums, 0.0)), (to_bias, passed.sum(axis=(0, 1, 2)))]
