@@ -1,5 +1,6 @@
 """The verdicts of docs/evidence.md, B: on a report of runs with B's settings, and by hand."""
 
+import csv
 import importlib.util
 import sys
 from pathlib import Path
@@ -82,6 +83,46 @@ def test_one_seed_has_no_p_values_and_nothing_no_comparisons(
     (tmp_path / "comparisons.csv").write_text("x,y,measure,value,low,high,p,games,runs\n")
     with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(none\)"):
         verdicts.main(tmp_path)
+
+
+def write(
+    folder: Path, module: ModuleType, changes: dict[tuple[str, str], dict[str, float]]
+) -> None:
+    """comparisons.csv, in which nothing differs but what `changes` says, with every pair turned
+    around: the report may list either direction."""
+    with open(folder / "comparisons.csv", "w", newline="", encoding="utf-8") as file:
+        lines = csv.writer(file)
+        lines.writerow(["x", "y", "measure", "value", "low", "high", "p", "games", "runs"])
+        for x, y in (module.PRIMARY, *module.SECONDARY):
+            own = {"value": 0.1, "p": 0.5, "p_area": 0.01, "p_improvement": 0.01, "better": 0.6}
+            own |= changes.get((x, y), {})
+            numbers = (-own["value"], -own["value"] - 0.2, -own["value"] + 0.3)
+            better = (1.0 - own["better"], 0.3, 0.7)
+            lines.writerow([y, x, "final score, x - y", *numbers, own["p"], 5, 25])
+            lines.writerow([y, x, "whole curve, x - y", *numbers, own["p_area"], 5, 25])
+            lines.writerow([y, x, "P(x > y)", *better, own["p_improvement"], 5, 25])
+
+
+def test_the_table(
+    tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second, third = verdicts.SECONDARY[:3]
+    changes = {
+        verdicts.PRIMARY: {"value": -0.2, "p": 0.04, "better": 0.4},
+        first: {"p": 0.001},
+        second: {"p": 0.002, "p_area": 0.06},
+        third: {"p": 0.02},  # 0.12 when corrected
+    }
+    write(tmp_path, verdicts, changes)
+    verdicts.main(tmp_path)
+    text = capsys.readouterr().out
+    assert last_cells(text) == ["against", "higher", "higher, weak", *["inconclusive"] * 6]
+    lines = text.splitlines()[2:]
+    assert "-0.20 [-0.50, +0.00] | 0.040 | – |" in lines[0]
+    assert "0.40 [0.30, 0.70] | 0.010 |" in lines[0]
+    assert "+0.10 [-0.20, +0.30] | 0.001 | 0.008 |" in lines[1]
+    assert "| 0.060 | 0.60" in lines[2]
+    assert "| 0.020 | 0.120 |" in lines[3]
 
 
 def test_holms_correction_by_hand(verdicts: ModuleType) -> None:

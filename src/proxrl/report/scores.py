@@ -14,12 +14,13 @@ from importlib import resources
 
 import numpy as np
 
+from proxrl.report.series import NAMES
 from proxrl.suites import Score, Suite, suite_named
 from proxrl.types import Array
 
 PAPER = suite_named("atari")  # the paper's suite
 UNKNOWN = Score(np.nan)
-REFERENCES = {"dqn": "DQN", "rainbow": "Rainbow"}  # the first that was run has the score 1
+REFERENCES = ("dqn", "rainbow")  # the first of these agents that was run has the score 1
 FINAL_STEPS = 1_000_000  # of a run of the paper's length
 FINAL_SHARE = 0.05  # of a shorter one
 
@@ -36,7 +37,7 @@ class ScoreScale:
     @property
     def reference(self) -> str:
         """Name of the agent whose score is 1; empty if it is none."""
-        return REFERENCES.get(self.kind, "")
+        return NAMES[self.kind] if self.kind in REFERENCES else ""
 
     @property
     def known(self) -> Array:
@@ -104,7 +105,7 @@ def reference_scale(
 ) -> ScoreScale:
     """Random play is 0; 1 is `reference` [games], the agent's mean final score in this study."""
     low = np.array([suite.scores.get(game, UNKNOWN).random for game in games])
-    unit = f"{REFERENCES[agent]}-normalised score"
+    unit = f"{NAMES[agent]}-normalised score"
     return ScoreScale(agent, unit, low, np.asarray(reference, np.float64))
 
 
