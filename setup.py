@@ -1,25 +1,35 @@
-"""The C code of proxrl, compiled if there is a C compiler (agents/kernels.py says what it does)."""
+"""The C code of proxrl (`native/kernels.c`), compiled if there is a C compiler."""
 
 import platform
 
 from setuptools import Extension, setup
 
-KERNELS = Extension(
-    "proxrl.agents._kernels",
-    ["src/proxrl/agents/kernels.c"],
-    # The code has explicit vectors; GCC 12's own vectorizer miscompiles a masked sum.
-    extra_compile_args=[
-        "-std=gnu11",
-        "-O3",
-        "-mavx2",
-        "-mfma",
-        "-ffp-contract=fast",
-        "-fno-math-errno",
-        "-fno-trapping-math",
-        "-fno-tree-vectorize",
-        "-fno-tree-slp-vectorize",
-    ],
-    optional=True,
-)
+# The code has explicit vectors; GCC 12's own vectorizer miscompiles a masked sum.
+FLAGS = [
+    "-std=gnu11",
+    "-O3",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-tree-vectorize",
+    "-fno-tree-slp-vectorize",
+]
+INSTRUCTIONS = {
+    "_kernels": ["-mavx2", "-mfma"],
+    "_kernels_avx512": ["-mavx2", "-mfma", "-mavx512f", "-mavx512dq", "-mavx512vl"],
+}
 
-setup(ext_modules=[KERNELS] if platform.machine() in ("x86_64", "AMD64") else [])
+
+def kernels(name: str) -> Extension:
+    """The same source for one kind of CPU; `native/library.py` selects."""
+    return Extension(
+        f"proxrl.native.{name}",
+        ["src/proxrl/native/kernels.c"],
+        define_macros=[("MODULE", name)],
+        extra_compile_args=[*FLAGS, *INSTRUCTIONS[name]],
+        optional=True,
+    )
+
+
+on_x86 = platform.machine() in ("x86_64", "AMD64")
+setup(ext_modules=[kernels(name) for name in INSTRUCTIONS] if on_x86 else [])

@@ -15,8 +15,8 @@ import pytest
 import torch
 
 from proxrl import extras
-from proxrl.agents.library import library
 from proxrl.errors import UserError
+from proxrl.native import library
 from tests import forking
 
 ROOT = Path(__file__).parent.parent

@@ -1,6 +1,7 @@
 """Adam on vectors of weights, against torch's own; its state, also as earlier versions saved it."""
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -47,6 +48,37 @@ def test_it_is_torchs_adam_also_while_the_rate_changes() -> None:
         theirs.step()
     for mine, other in zip(weights, others, strict=True):
         assert torch.equal(mine, other)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_compiled_step_has_the_bits_of_torchs(threads: int) -> None:
+    """With one thread; small, large and absent gradients, and counts for which 1 - beta^t is 1."""
+    generator, before = torch.Generator().manual_seed(0), torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        body = nn.Linear(100, 33)
+        layout = Layout(body)
+        adam, (weights,) = Adam(layout, 3e-4), layout.move_(body, with_gradient=True)
+    finally:
+        torch.set_num_threads(before)
+    other = weights.detach().clone().requires_grad_()
+    theirs = torch.optim.Adam([other], lr=1.0, eps=3e-4, fused=True)
+    for number in range(60):
+        shape = weights.shape
+        gradient = torch.randn(shape, generator=generator)
+        gradient *= 10.0 ** (8.0 * torch.rand(shape, generator=generator) - 7.0)
+        gradient[torch.rand(shape, generator=generator) < 0.3] = 0.0
+        if number == 30:
+            adam.steps[0].fill_(40_000.0)
+            theirs.state[other]["step"].fill_(40_000.0)
+        theirs.param_groups[0]["lr"] = rate = 0.01 / (1 + number)
+        other.grad = gradient
+        step(adam, [weights], [gradient], rate)
+        theirs.step()
+        assert torch.equal(weights, other)
+    assert torch.equal(adam.mean[0], theirs.state[other]["exp_avg"])
+    assert torch.equal(adam.square[0], theirs.state[other]["exp_avg_sq"])
+    assert adam.steps[0] == theirs.state[other]["step"]
 
 
 def test_its_state_has_the_names_of_the_parameters_and_goes_on_bit_identically() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from proxrl.agents.bodies import ConvNet, Dense, mlp
 from proxrl.agents.chain import Chain, Recorded
+from proxrl.agents.compiled import Compiled
 from proxrl.agents.layers import WIDE
 from proxrl.agents.networks import QNetwork, build_network
 from proxrl.agents.noisy import draw_noise, noisy_layers, silence
@@ -34,7 +35,7 @@ def states_of(spec: ObservationSpec, batch: int, seed: int) -> Tensor:
 
 def assert_same_as_autograd(network: QNetwork, states: Tensor) -> None:
     """Outputs and gradients of the chain, and of the same body recorded by autograd."""
-    assert isinstance(network._function, Chain)
+    assert isinstance(network._function, Chain | Compiled)
     draw_noise(noisy_layers(network), np.random.default_rng(1))
     recorded = copy.deepcopy(network)
     recorded._function = Recorded(recorded.body)
@@ -253,7 +254,8 @@ def test_convolutions_of_any_geometry_have_autograds_gradients(
     body = ConvNet(spec, modules, (8,), 2, small=small)
     network = QNetwork(body, 2, HEADS["expected"], dueling=False)
     unusual = "padding_mode" in convolutions[0] or convolutions[0].get("padding") != 1
-    assert isinstance(network._function, Chain) == (not small and not unusual)
+    chained = isinstance(network._function, Chain | Compiled)
+    assert chained == (not small and not unusual)
     plain, states = copy.deepcopy(body), states_of(spec, 5, 0)
     Layout(network).move_(network, with_gradient=True)
     with torch.inference_mode():

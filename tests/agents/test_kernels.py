@@ -1,12 +1,15 @@
-"""The compiled layers: against PyTorch's, row by row, and where they leave the work to it.
+"""The compiled functions: against PyTorch's, row by row, and where they leave the work to it.
 
-`test_chain.py` compares them with autograd on random shapes.
+`test_chain.py` compares networks of them with autograd on random shapes.
 """
 
+import copy
 import importlib.machinery
 import importlib.util
+import pickle
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,14 +18,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from proxrl.agents import kernels, layers
+from proxrl.agents import compiled, kernels, layers
 from proxrl.agents.bodies import function_of, minatar, mlp
-from proxrl.agents.chain import Function
-from proxrl.agents.library import _ARGUMENTS, _is_right, library
+from proxrl.agents.chain import Chain, Function
+from proxrl.agents.compiled import MOST_PLANS, Compiled
 from proxrl.agents.networks import build_network
 from proxrl.agents.weights import Layout
 from proxrl.config import NetworkConfig
-from proxrl.types import ObservationSpec
+from proxrl.native.library import _ARGUMENTS, MODULES, Call, _is_right, library, loaded
+from proxrl.types import Array, ObservationSpec
 
 SPEC = ObservationSpec((10, 10, 4), "bool", high=1.0)
 
@@ -37,9 +41,14 @@ def sparse_states(batch: int, spec: ObservationSpec = SPEC, seed: int = 0) -> Te
     return torch.from_numpy((generator.random((batch, *spec.state_shape)) < 0.1).astype(spec.dtype))
 
 
+def small_network(seed: int = 0) -> nn.Module:
+    torch.manual_seed(seed)
+    return minatar(SPEC, 6, (128,)).to(memory_format=torch.channels_last)
+
+
 def without_kernels(make: Callable[[], Function], monkeypatch: pytest.MonkeyPatch) -> Function:
     with monkeypatch.context() as patch:
-        patch.setattr(kernels, "library", lambda: None)
+        patch.setattr(compiled, "library", lambda: None)
         return make()
 
 
@@ -47,17 +56,15 @@ def test_one_call_per_layer_has_the_gradients_of_pytorchs_layers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     results = []
-    for compiled in (True, False):
-        torch.manual_seed(0)
-        body = minatar(SPEC, 6, (128,)).to(memory_format=torch.channels_last)
+    for with_kernels in (True, False):
+        body = small_network()
         (vector,) = Layout(body).move_(body, with_gradient=True)
         vector.grad.fill_(torch.nan)
-        if compiled:
+        if with_kernels:
             function = function_of(body)
         else:
             function = without_kernels(lambda body=body: function_of(body), monkeypatch)
-        first = function._layers[0]
-        assert isinstance(first, kernels.Convolution if compiled else layers.SmallConvolution)
+        assert isinstance(function, Compiled if with_kernels else Chain)
         with torch.inference_mode():
             outputs, backward = function.with_backward(sparse_states(32))
             backward(torch.linspace(-1.0, 1.0, outputs.numel()).view_as(outputs))
@@ -68,7 +75,7 @@ def test_one_call_per_layer_has_the_gradients_of_pytorchs_layers(
 
 
 def test_a_state_has_the_same_bits_in_a_batch_and_alone() -> None:
-    function = function_of(minatar(SPEC, 6, (128,)).to(memory_format=torch.channels_last))
+    function = function_of(small_network())
     states, of_state = sparse_states(33), function.of_state()
     with torch.inference_mode():
         together = function.forward(states)
@@ -77,59 +84,102 @@ def test_a_state_has_the_same_bits_in_a_batch_and_alone() -> None:
             assert np.array_equal(of_state(state.numpy()), together[number].numpy())
 
 
+@pytest.mark.skipif(
+    torch.backends.cpu.get_cpu_capability() != "AVX512", reason="a CPU without AVX-512"
+)
+@pytest.mark.parametrize("sizes", [(32, 1024, 128), (9, 35, 266), (1, 8, 1), (17, 100, 7)])
+def test_all_cpus_have_the_same_bits(sizes: tuple[int, int, int]) -> None:
+    """A wider register computes more numbers at once, none in another order."""
+    generator = np.random.default_rng(0)
+
+    def normal(*shape: int) -> Array:
+        return generator.normal(size=shape).astype(np.float32)
+
+    batch, inputs, units = sizes
+    x, weight, bias, gradient = (
+        normal(*shape) for shape in ((batch, inputs), (units, inputs), (units,), (batch, units))
+    )
+    images = (generator.random((batch, 10, 10, 4)) < 0.1).astype(np.uint8)
+    kernel, channels, to_image = normal(16, 3, 3, 4), normal(16), normal(batch, 8, 8, 16)
+    moments = (normal(4 * 16), normal(4 * 16), normal(4 * 16), normal(4 * 16) ** 2)
+    found = []
+    for name in MODULES.values():
+        c = loaded(name)
+        y, to_weight, to_bias, to_x = (np.empty_like(a) for a in (gradient, weight, bias, x))
+        z, to_kernel, to_channels = (np.empty_like(a) for a in (to_image, kernel, channels))
+        scratch, adam = np.empty(1 << 16, np.float32), [moment.copy() for moment in moments]
+        Call(c.dense_forward, *sizes, x, weight, bias, 1, y)()
+        before = (*sizes, x, weight, y, 1, gradient, scratch)
+        Call(c.dense_backward, *before, to_weight, to_bias, to_x)()
+        shape = images.shape
+        Call(c.convolution_forward, *shape, images, kernel, channels, scratch, z)()
+        into = (scratch, to_kernel, to_channels)
+        Call(c.convolution_backward, *shape, images, z, to_image, *into)()
+        Call(c.adam_step, 64, *adam, 0.1, 0.999, 0.001, 1e-3, 0.9, 1e-4)()
+        found.append([y, to_weight, to_bias, to_x, z, to_kernel, to_channels, *adam])
+    for mine, its in zip(*found, strict=True):
+        assert np.array_equal(mine, its)
+
+
 @pytest.mark.parametrize(("height", "width", "channels"), [(3, 3, 1), (4, 9, 7), (8, 3, 13)])
 @pytest.mark.parametrize("filled", [0.0, 0.1, 1.0])
+@pytest.mark.parametrize("stack", [1, 3])
 def test_the_convolution_at_every_border(
-    height: int, width: int, channels: int, filled: float
+    height: int, width: int, channels: int, filled: float, stack: int
 ) -> None:
-    spec = ObservationSpec((height, width, channels), "uint8", high=1.0)
+    spec = ObservationSpec((height, width, channels), "uint8", stack, high=1.0)
     pixels = (np.random.default_rng(0).random((5, *spec.state_shape)) < filled).astype(np.uint8)
-    module = nn.Conv2d(channels, 16, kernel_size=3).to(memory_format=torch.channels_last)
-    images = torch.from_numpy(pixels[:, 0]).permute(0, 3, 1, 2)
+    body = minatar(spec, 4, (8,)).to(memory_format=torch.channels_last)
+    function, states = function_of(body), torch.from_numpy(pixels)
+    assert isinstance(function, Compiled)
     with torch.no_grad():
-        layer = kernels.make_convolution(module, spec)
-        assert isinstance(layer, kernels.Convolution)
-        found = layer.forward(layer.inputs(torch.from_numpy(pixels)))
-        expected = module(images.float()).relu().permute(0, 2, 3, 1).flatten(1)
-    torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(function.forward(states), body(states))
+        one = torch.from_numpy(function.of_state()(pixels[0]))
+        torch.testing.assert_close(one, body(states)[0])
 
 
 @pytest.mark.parametrize("inputs", [1, 7, 8, 17, 300])
 @pytest.mark.parametrize("units", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize("batch", [1, 5, 8])
-def test_dense_layers_of_sizes_that_fill_no_register(inputs: int, units: int, batch: int) -> None:
+@pytest.mark.parametrize("relu", [True, False])
+def test_dense_layers_of_sizes_that_fill_no_register(
+    inputs: int, units: int, batch: int, relu: bool
+) -> None:
     torch.manual_seed(0)
     module, values = nn.Linear(inputs, units), torch.randn(batch, inputs)
     gradient = torch.randn(batch, units)
     found = []
-    for layer in (kernels.Dense(module, relu=True), layers.Dense(module, relu=True)):
-        for parameter in module.parameters():
-            parameter.grad = torch.full_like(parameter, torch.nan)
-        with torch.inference_mode():
-            outputs = layer.forward(values)
-            before = layer.backward(values, outputs, gradient, wanted=True)
-        found.append([outputs, before, *(p.grad for p in module.parameters())])
+    for parameter in module.parameters():
+        parameter.grad = torch.full_like(parameter, torch.nan)
+    layer, x, y = kernels.Dense(module, relu), values.numpy(), np.empty((batch, units), np.float32)
+    to_x = np.empty_like(x)
+    layer.forward(x, y)()
+    layer.backward(x, y, gradient.numpy(), to_x)()
+    gradients = [parameter.grad.clone() for parameter in module.parameters()]
+    found.append([torch.from_numpy(y), torch.from_numpy(to_x), *gradients])
+    theirs = layers.Dense(module, relu)
+    with torch.inference_mode():
+        outputs = theirs.forward(values)
+        before = theirs.backward(values, outputs, gradient, wanted=True)
+    found.append([outputs, before, *(p.grad for p in module.parameters())])
     for mine, its in zip(*found, strict=True):
         torch.testing.assert_close(mine, its, rtol=1e-4, atol=1e-5)
 
 
 def test_not_a_number_passes_through() -> None:
     """Otherwise a diverging run would not be noticed."""
-    layer = kernels.Dense(nn.Linear(9, 4), relu=True)
+    dense = function_of(mlp(ObservationSpec((9,), "float32"), 2, (4,)))
+    body = small_network()
+    body.convolutions[0].weight.data.fill_(torch.nan)
     with torch.no_grad():
-        assert layer.forward(torch.full((3, 9), torch.nan)).isnan().all()
-    module = nn.Conv2d(4, 16, 3).to(memory_format=torch.channels_last)
-    module.weight.data.fill_(torch.nan)
-    first = kernels.make_convolution(module, SPEC)
-    with torch.no_grad():
-        outputs = first.forward(first.inputs(torch.ones(2, *SPEC.state_shape, dtype=torch.bool)))
-    assert outputs.isnan().all()
+        assert dense.forward(torch.full((3, 1, 9), torch.nan)).isnan().all()
+        states = torch.ones(2, *SPEC.state_shape, dtype=torch.bool)
+        assert function_of(body).forward(states).isnan().all()
 
 
 def test_autograd_counters_and_large_layers_are_left_to_pytorch() -> None:
     states = sparse_states(8)
-    body = minatar(SPEC, 6, (128,)).to(memory_format=torch.channels_last)
-    function = function_of(body)
+    function = function_of(small_network())
     outputs = function.forward(states)  # differentiable
     assert outputs.grad_fn is not None
     with torch.no_grad():
@@ -137,14 +187,76 @@ def test_autograd_counters_and_large_layers_are_left_to_pytorch() -> None:
         with FlopCounterMode(display=False) as counted:
             function.forward(states)
         assert counted.get_total_flops() == 2 * 8 * (64 * 36 * 16 + 1024 * 128 + 128 * 6)
-        large = kernels.Dense(nn.Linear(4_000, 4_000), relu=False)
-        assert not large._computes(torch.zeros(1, 4_000))
+        large = function_of(mlp(ObservationSpec((4_000,), "float32"), 4_000, ()))
+        assert isinstance(large, Compiled)
+        assert large._plan(torch.zeros(1, 1, 4_000), backward=False) is None
 
 
 def test_without_the_library_pytorchs_layers_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = ObservationSpec((4,), "float32")
     function = without_kernels(lambda: function_of(mlp(spec, 2, (8,))), monkeypatch)
     assert all(isinstance(layer, layers.Dense) for layer in function._layers)
+
+
+def test_weights_that_move_are_followed() -> None:
+    body = small_network()
+    function, states, network = function_of(body), sparse_states(4), body
+    with torch.no_grad():
+        before = function.forward(states)
+        network.dense.last.weight.data = 2.0 * network.dense.last.weight.data
+        network.dense.last.bias.data = 2.0 * network.dense.last.bias.data
+        torch.testing.assert_close(function.forward(states), 2.0 * before)
+
+
+def test_copies_of_a_network_have_buffers_of_their_own() -> None:
+    """Also if it was used before; its calls hold addresses, which cannot be copied."""
+    body = small_network()
+    network = build_network(SPEC, 3, NetworkConfig("minatar", (16,)), 0)
+    states = sparse_states(4)
+    with torch.no_grad():
+        before = network(states)
+        copied, loaded_ = copy.deepcopy(network), pickle.loads(pickle.dumps(body))
+        copied.body.dense.last.bias.data += 1.0
+        torch.testing.assert_close(copied(states), before + 1.0)
+        assert torch.equal(network(states), before)
+        torch.testing.assert_close(function_of(loaded_).forward(states), body(states))
+
+
+def test_buffers_are_not_shared_by_threads_and_not_kept_for_ever() -> None:
+    function, wrong = function_of(small_network()), []
+    batches = [sparse_states(16, seed=seed) for seed in range(4)]
+
+    def apply(states: Tensor, expected: Tensor) -> None:
+        with torch.inference_mode():
+            wrong.extend(not torch.equal(function.forward(states), expected) for _ in range(200))
+
+    with torch.inference_mode():
+        threads = [
+            Thread(target=apply, args=(states, function.forward(states))) for states in batches
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for size in range(1, 2 * MOST_PLANS):
+            function.forward(sparse_states(size))
+    assert not any(wrong)
+    assert len(function._plans) == MOST_PLANS
+
+
+def test_outputs_are_kept_and_a_late_backward_pass_is_refused() -> None:
+    body = small_network()
+    Layout(body).move_(body, with_gradient=True)
+    function = function_of(body)
+    with torch.inference_mode():
+        outputs, backward = function.with_backward(sparse_states(4, seed=1))
+        kept = outputs.clone()
+        function.forward(sparse_states(4, seed=2))  # in other buffers
+        backward(torch.ones_like(outputs))
+        function.with_backward(sparse_states(4, seed=3))
+        assert torch.equal(outputs, kept)
+        with pytest.raises(RuntimeError, match="applied again before its backward pass"):
+            backward(torch.ones_like(outputs))
 
 
 def test_a_library_that_cannot_be_loaded_is_not_used(
@@ -154,7 +266,7 @@ def test_a_library_that_cannot_be_loaded_is_not_used(
     for origin in (None, str(tmp_path / "broken.so")):
         spec = importlib.machinery.ModuleSpec("broken", None, origin=origin)
         monkeypatch.setattr(importlib.util, "find_spec", lambda name, spec=spec: spec)
-        assert library.__wrapped__() is None
+        assert loaded("proxrl.native._kernels") is None
 
 
 def test_a_library_that_computes_something_else_is_not_used() -> None:
@@ -171,10 +283,13 @@ def test_weights_in_another_memory_order_are_left_to_pytorch() -> None:
     module = nn.Linear(6, 5)
     module.weight.data = module.weight.data.t().contiguous().t()
     values = torch.randn(3, 6)
-    layer = kernels.Dense(module, relu=False)
+    assert not kernels.Dense(module, relu=False).is_here
+    dense = mlp(ObservationSpec((6,), "float32"), 5, ())
+    dense.last = module
     with torch.no_grad():
-        torch.testing.assert_close(layer.forward(values), module(values))
-        of_state = layer.of_state()
+        function = function_of(dense)
+        torch.testing.assert_close(function.forward(values[:, None]), module(values))
+        of_state = function.of_state()
         assert of_state is not None
         torch.testing.assert_close(
             torch.from_numpy(of_state(values[0].numpy())), module(values)[0].detach()
@@ -222,14 +337,13 @@ def test_a_traced_network_computes() -> None:
 
 
 def test_an_empty_batch_has_no_gradient() -> None:
-    module = nn.Linear(6, 5)
-    for parameter in module.parameters():
-        parameter.grad = torch.full_like(parameter, torch.nan)
-    layer = kernels.Dense(module, relu=True)
+    body = mlp(ObservationSpec((6,), "float32"), 5, (4,))
+    (vector,) = Layout(body).move_(body, with_gradient=True)
+    vector.grad.fill_(torch.nan)
     with torch.inference_mode():
-        outputs = layer.forward(torch.empty(0, 6))
-        layer.backward(torch.empty(0, 6), outputs, torch.empty(0, 5), wanted=True)
-    assert all((parameter.grad == 0).all() for parameter in module.parameters())
+        outputs, backward = function_of(body).with_backward(torch.empty(0, 1, 6))
+        backward(torch.empty_like(outputs))
+    assert all((parameter.grad == 0).all() for parameter in body.parameters())
 
 
 def test_arrays_of_the_function_for_one_state_are_kept() -> None:
@@ -246,22 +360,21 @@ def test_arrays_of_the_function_for_one_state_are_kept() -> None:
 
 
 def test_a_bias_in_another_memory_order_or_dtype_is_left_to_pytorch() -> None:
-    values = torch.randn(3, 6)
-    strided, double = nn.Linear(6, 5), nn.Linear(6, 5)
-    strided.bias.data = torch.randn(5, 2)[:, 0]
-    double.bias.data = double.bias.data.double()
+    values = torch.randn(3, 1, 6)
+    strided, double = (mlp(ObservationSpec((6,), "float32"), 5, ()) for _ in range(2))
+    strided.last.bias.data = torch.randn(5, 2)[:, 0]
+    double.last.bias.data = double.last.bias.data.double()
     with torch.no_grad():
-        found = kernels.Dense(strided, relu=False).forward(values)
-        torch.testing.assert_close(found, strided(values))
+        torch.testing.assert_close(function_of(strided).forward(values), strided(values))
         with pytest.raises(RuntimeError):  # as from PyTorch
-            kernels.Dense(double, relu=False).forward(values)
+            function_of(double).forward(values)
 
 
 def test_a_gradient_in_another_memory_order_is_refused() -> None:
-    module = nn.Linear(6, 5)
-    layer, values = kernels.Dense(module, relu=False), torch.randn(3, 6)
-    module.weight.grad, module.bias.grad = torch.zeros(6, 5).t(), torch.zeros(5)
-    with torch.inference_mode():
-        outputs = layer.forward(values)
-        with pytest.raises(ValueError, match="another memory order"):
-            layer.backward(values, outputs, torch.ones_like(outputs), wanted=False)
+    body = mlp(ObservationSpec((6,), "float32"), 5, ())
+    body.last.weight.grad, body.last.bias.grad = torch.zeros(6, 5).t(), torch.zeros(5)
+    with (
+        torch.inference_mode(),
+        pytest.raises(ValueError, match="another memory order"),
+    ):
+        function_of(body).with_backward(torch.randn(3, 1, 6))

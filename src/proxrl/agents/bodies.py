@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from proxrl.agents import kernels, layers
+from proxrl.agents import layers
 from proxrl.agents.chain import Chain, Function, Layer, Recorded
+from proxrl.agents.compiled import compiled
 from proxrl.agents.noisy import NoisyLinear
 from proxrl.agents.padding import SameConvolution
 from proxrl.errors import UserError
@@ -52,7 +53,7 @@ class ConvNet(nn.Module):
         )
         return zeros and (not self._small or (len(modules) == 1 and _is_plain(modules[0])))
 
-    def as_chain(self) -> Chain:
+    def as_chain(self) -> Function:
         """Channels are innermost in memory, as in Dopamine's networks: flattening does not copy.
 
         `small` images have one convolution.
@@ -63,8 +64,9 @@ class ConvNet(nn.Module):
         if not self._small:
             images = functools.partial(scaled_images, spec=self._spec)
             return Chain(images, [*map(layers.Convolution, convolutions), *dense])
-        first = kernels.make_convolution(convolutions[0], self._spec)
-        return Chain(first.inputs, [first, *dense])
+        first = layers.SmallConvolution(convolutions[0], self._spec)
+        chain = Chain(first.inputs, [first, *dense])
+        return compiled(chain, [convolutions[0], *self.dense.modules_in_order], self._spec)
 
     def forward(self, states: Tensor) -> Tensor:
         images = scaled_images(states, self._spec).permute(0, 3, 1, 2)
@@ -95,12 +97,17 @@ class Dense(nn.Module):
         )
         self.last: nn.Module = nn.Linear(hidden[-1] if hidden else inputs, outputs)
 
+    @property
+    def modules_in_order(self) -> list[nn.Module]:
+        return [*self.layers, self.last]
+
     def chain_layers(self) -> list[Layer]:
         hidden = [_dense(module, relu=True) for module in self.layers]
         return [*hidden, _dense(self.last, relu=False)]
 
-    def as_chain(self) -> Chain:
-        return Chain(lambda states: states.flatten(1).float(), self.chain_layers())
+    def as_chain(self) -> Function:
+        chain = Chain(lambda states: states.flatten(1).float(), self.chain_layers())
+        return compiled(chain, self.modules_in_order)
 
     def forward(self, states: Tensor) -> Tensor:
         values = states.flatten(1).float()
@@ -119,7 +126,7 @@ def _dense(module: nn.Module, relu: bool) -> Layer:
     if isinstance(module, NoisyLinear):
         return layers.NoisyDense(module, relu)
     assert isinstance(module, nn.Linear)
-    return kernels.make_dense(module, relu)
+    return layers.Dense(module, relu)
 
 
 def scaled_images(states: Tensor, spec: ObservationSpec) -> Tensor:

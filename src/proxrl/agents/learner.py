@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from proxrl.agents.adam import FLUSH_PERIOD, Adam
-from proxrl.agents.heads import at_action, make_head
+from proxrl.agents.heads import make_head
 from proxrl.agents.networks import QNetwork
 from proxrl.agents.noisy import draw_noise, noisy_layers, silent
 from proxrl.agents.weights import Layout
@@ -104,7 +104,7 @@ class Learner:
             if batch.weights is not None:
                 losses = batch.weights * losses
                 gradients = gradients * batch.weights.view(-1, *[1] * (gradients.dim() - 1))
-            backward(at_action(gradients, batch.actions, outputs))  # dh/dw
+            backward(gradients)  # dh/dw
         if self._has_penalty:
             self._add_penalty(proximal_batch or batch)
 

@@ -19,5 +19,6 @@ class FrameStack:
 
     def push(self, observation: Array) -> None:
         """Append an observation."""
-        self.state[:-1] = self.state[1:]
+        if len(self.state) > 1:
+            self.state[:-1] = self.state[1:]
         self.state[-1] = observation

@@ -1,14 +1,17 @@
 """From step numbers to a minibatch: one gather of all states into preallocated tensors."""
 
+import ctypes
 import itertools
 import math
+from collections.abc import Callable
 
 import cv2
 import numpy as np
 import torch
 
+from proxrl.native import Call, library
 from proxrl.replay.log import ReplayLog
-from proxrl.replay.nstep import n_step
+from proxrl.replay.nstep import n_step, powers_of
 from proxrl.transfer import to_device
 from proxrl.types import Array, Batch, ObservationSpec
 
@@ -21,9 +24,14 @@ class Gather:
     ) -> None:
         self.log = log
         self.batch_size = batch_size
-        self._discount = discount
-        self._window = np.arange(n)
+        self._n = n
         self._device = device
+        compiled = library()
+        self._transitions = (
+            _in_numpy(log, n, discount)
+            if compiled is None
+            else _in_c(compiled, log, batch_size, n, discount)
+        )
         self._frames = torch.from_numpy(log.frames).flatten(1)  # [slots, values]: shares memory
         # Both states of every transition: gathered with the stack outermost, then with the stack
         # innermost (channels last), as convolutions prefer.
@@ -37,21 +45,15 @@ class Gather:
     @property
     def complete(self) -> int:
         """Transitions below this number are complete: all but a running episode's last n - 1."""
-        return self.log.steps - min(len(self._window) - 1, self.log.running)
+        return self.log.steps - min(self._n - 1, self.log.running)
 
     def __call__(self, steps: Array) -> Batch:
         """The transitions starting at these steps; states are valid until the call after next."""
-        windows = steps[:, None] + self._window  # [batch, n]
-        frames, actions, rewards, ages, ends = self.log.records(windows)
-        returns, discounts, spans = n_step(rewards, ends, self._discount)
-        first, age = frames[:, 0], ages[:, 0].astype(np.int64)
-        slots = self.log.stack_slots(
-            np.concatenate([first, first + spans]), np.concatenate([age, age + spans])
-        )  # [stack, 2 x batch]
+        actions, returns, discounts, slots = self._transitions(steps)
         states, next_states = self._gather(torch.from_numpy(slots.reshape(-1)))
         return Batch(
             states=states,
-            actions=to_device(actions[:, 0].astype(np.int64), self._device),
+            actions=to_device(actions, self._device),
             returns=to_device(returns, self._device),
             discounts=to_device(discounts, self._device),
             next_states=next_states,
@@ -67,6 +69,46 @@ class Gather:
         if self._stack > 1:  # OpenCV interleaves several times faster than torch.stack
             cv2.merge(list(self._gathered.numpy()), buffer.states.numpy())
         return buffer.sent()
+
+
+Transitions = tuple[Array, Array, Array, Array]
+
+
+def _in_numpy(log: ReplayLog, n: int, discount: float) -> Callable[[Array], Transitions]:
+    """A function from steps to actions, returns and discounts [batch], and to the slots of both
+    states, [stack, 2 x batch]."""
+    window = np.arange(n)
+
+    def transitions(steps: Array) -> Transitions:
+        frames, actions, rewards, ages, ends = log.records(steps[:, None] + window)
+        returns, discounts, spans = n_step(rewards, ends, discount)
+        first, age = frames[:, 0], ages[:, 0].astype(np.int64)
+        slots = log.stack_slots(
+            np.concatenate([first, first + spans]), np.concatenate([age, age + spans])
+        )
+        return actions[:, 0].astype(np.int64), returns, discounts, slots
+
+    return transitions
+
+
+def _in_c(
+    compiled: ctypes.CDLL, log: ReplayLog, batch: int, n: int, discount: float
+) -> Callable[[Array], Transitions]:
+    """The same, compiled, for batches of this size."""
+    stack, (records, frames) = log.spec.stack, log.rings
+    numbers, actions = np.empty((2, batch), np.int64)
+    returns, discounts = np.empty((2, batch), np.float32)
+    slots = np.empty((stack, 2 * batch), np.int64)
+    rings = (records, len(records), stack, frames, log.zero_slot, powers_of(discount, n))
+    into = (actions, returns, discounts, slots)
+    read = Call(compiled.read_transitions, batch, n, numbers, *rings, *into)
+
+    def transitions(steps: Array) -> Transitions:
+        numbers[:] = steps
+        read()
+        return actions.copy(), returns.copy(), discounts.copy(), slots
+
+    return transitions
 
 
 class _Buffer:

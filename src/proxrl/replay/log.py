@@ -202,6 +202,11 @@ class ReplayLog:
         """Steps of the running episode (counted up to 255)."""
         return 0 if self._state["ended"] else self._state["age"]
 
+    @property
+    def rings(self) -> tuple[Array, int]:
+        """All records, and the number of slots for frames: for compiled functions."""
+        return self._records, self._ring[0]
+
     def records(self, steps: Array) -> tuple[Array, Array, Array, Array, Array]:
         """(frame, action, reward, age, end) of these steps, of any shape."""
         found = self._records[steps % self._ring[1]]

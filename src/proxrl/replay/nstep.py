@@ -21,7 +21,7 @@ def n_step(rewards: Array, ends: Array, discount: float) -> tuple[Array, Array, 
     Entries after the first end in a window belong to other episodes and are ignored.
     """
     batch, n = rewards.shape
-    powers = _powers(discount, n)
+    powers = powers_of(discount, n)
     if n == 1:  # equivalent and several times faster
         return rewards[:, 0], _discount_of_end(discount).take(ends[:, 0]), _ones(batch)
     counts = np.ones((batch, n), dtype=bool)  # whether no earlier step ended
@@ -34,7 +34,7 @@ def n_step(rewards: Array, ends: Array, discount: float) -> tuple[Array, Array, 
 
 
 @functools.lru_cache
-def _powers(discount: float, n: int) -> Array:
+def powers_of(discount: float, n: int) -> Array:
     """gamma^0 ... gamma^n."""
     powers: Array = (discount ** np.arange(n + 1)).astype(np.float32)
     return powers

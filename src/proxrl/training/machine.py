@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from proxrl.agents.library import library
 from proxrl.config import RunConfig
 from proxrl.errors import UserError
+from proxrl.native import library
 from proxrl.suites import BUILT_IN, suite_of
 
 CPUINFO = Path("/proc/cpuinfo")

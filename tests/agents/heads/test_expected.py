@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from proxrl.agents.heads import Expected, at_action, of_action
+from proxrl.native import library
 from proxrl.types import Batch
 
 
@@ -43,7 +44,7 @@ TARGETS = torch.tensor([3.0, 1.5])
 def test_squared_is_the_papers_without_a_factor_half() -> None:
     found = Expected("squared").loss(OUTPUTS, ACTIONS, TARGETS)
     assert found.losses.tolist() == [9.0, 0.25]
-    assert found.gradients.tolist() == [-3.0, -0.5]
+    assert found.gradients.tolist() == [[0.0, -3.0], [-0.5, 0.0]]
     assert found.values.tolist() == [0.0, 1.0]
     assert found.priorities.tolist() == [3.0, 0.5]
 
@@ -51,7 +52,7 @@ def test_squared_is_the_papers_without_a_factor_half() -> None:
 def test_huber_is_half_quadratic_then_linear() -> None:
     found = Expected("huber").loss(OUTPUTS, ACTIONS, TARGETS)
     assert found.losses.tolist() == pytest.approx([2.5, 0.125])
-    assert found.gradients.tolist() == [-0.5, -0.25]
+    assert found.gradients.tolist() == [[0.0, -0.5], [-0.25, 0.0]]
 
 
 @pytest.mark.parametrize("loss", ["squared", "huber"])
@@ -60,7 +61,44 @@ def test_the_gradient_is_autograds(loss: str) -> None:
     actions, targets = torch.tensor([0, 1, 2, 2, 1, 0]), torch.randn(6)
     found = Expected(loss).loss(outputs, actions, targets)
     found.losses.mean().backward()
-    torch.testing.assert_close(at_action(found.gradients, actions, outputs), outputs.grad)
+    torch.testing.assert_close(found.gradients.detach(), outputs.grad)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("size", [1, 7, 32, 33])
+def test_compiled_targets_and_losses_have_pytorchs_bits(loss: str, size: int) -> None:
+    """Updates are in inference mode, where the compiled functions are used if there are any."""
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(100):
+        values, following = torch.randn(2, size, 5, generator=generator).mul_(3.0)
+        returns, discounts = torch.randn(2, size, generator=generator)
+        actions = torch.randint(5, (size,), generator=generator)
+        head, each = Expected(loss), batch(returns.tolist(), discounts.tolist())
+        targets = head.targets(each, following)
+        expected = head.loss(values, actions, targets)
+        with torch.inference_mode():
+            mine = head.targets(each, following)
+            found = head.loss(values, actions, mine)
+        assert torch.equal(mine, targets)
+        assert all(map(torch.equal, found, expected))
+
+
+def test_compiled_losses_show_what_is_not_a_number_and_no_action() -> None:
+    values = torch.tensor([[1.0, torch.nan], [1.0, 2.0], [1.0, 2.0]])
+    with torch.inference_mode():
+        targets = Expected("huber").targets(batch([0.0] * 3, [1.0] * 3), values)
+        assert targets.isnan().tolist() == [True, False, False]
+        found = Expected("huber").loss(values, torch.tensor([1, 0, 1]), targets)
+    assert found.losses.isnan().tolist() == [True, False, False]
+
+
+@pytest.mark.skipif(library() is None, reason="PyTorch raises")
+def test_an_action_that_does_not_exist_has_no_finite_loss() -> None:
+    with torch.inference_mode():
+        values, targets = torch.zeros(3, 2), torch.zeros(3)
+        found = Expected("huber").loss(values, torch.tensor([0, 2, -1]), targets)
+    assert found.losses.isnan().tolist() == [False, True, True]
+    assert found.gradients.tolist() == [[0.0, 0.0]] * 3
 
 
 def test_of_action_and_its_inverse() -> None:

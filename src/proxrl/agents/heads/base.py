@@ -10,7 +10,7 @@ class Loss(NamedTuple):
     """Loss, gradient, value and priority of each transition."""
 
     losses: Tensor  # [batch]; h is their (weighted) mean
-    gradients: Tensor  # of the mean of the losses by the chosen outputs, [batch, ...]
+    gradients: Tensor  # of the mean of the losses by the outputs, [batch, actions, ...]
     values: Tensor  # Q(s, a; w), [batch]
     priorities: Tensor  # |TD error| or cross-entropy, [batch]
 

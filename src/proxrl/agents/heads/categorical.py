@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from proxrl.agents.heads.base import Loss, of_action
+from proxrl.agents.heads.base import Loss, at_action, of_action
 from proxrl.types import Array, ArrayFunction, Batch
 
 
@@ -59,7 +59,7 @@ class Categorical(nn.Module):
         log_probabilities = of_action(outputs, actions).log_softmax(dim=-1)
         losses = -(targets * log_probabilities).sum(dim=-1)
         probabilities = log_probabilities.exp()
-        gradients = (probabilities - targets) / len(losses)
+        gradients = at_action((probabilities - targets) / len(losses), actions, outputs)
         return Loss(losses, gradients, probabilities @ self.support, losses)
 
 

@@ -14,16 +14,22 @@ import torch
 
 from proxrl.types import Array
 
-MODULE = "proxrl.agents._kernels"  # empty for Python: its functions are called by address
+# Empty for Python: their functions are called by address. Both give the same bits.
+MODULES = {"AVX2": "proxrl.native._kernels", "AVX512": "proxrl.native._kernels_avx512"}
 SIDE, CHANNELS = 3, 16  # of the convolution
-PANEL = 16  # columns of a product in `kernels.c`
+PANEL = 32  # columns of a product in `kernels.c`, at most
 
 _ADDRESS, _SIZE, _FLAG = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+_NUMBER = ctypes.c_float
 _ARGUMENTS = {
     "dense_forward": [*[_SIZE] * 3, *[_ADDRESS] * 3, _FLAG, _ADDRESS],
     "dense_backward": [*[_SIZE] * 3, *[_ADDRESS] * 3, _FLAG, *[_ADDRESS] * 5],
     "convolution_forward": [*[_SIZE] * 4, *[_ADDRESS] * 5],
     "convolution_backward": [*[_SIZE] * 4, *[_ADDRESS] * 6],
+    "adam_step": [_SIZE, *[_ADDRESS] * 4, *[_NUMBER] * 6],
+    "td_targets": [*[_SIZE] * 2, *[_ADDRESS] * 4],
+    "td_loss": [*[_SIZE] * 2, *[_ADDRESS] * 3, _FLAG, *[_ADDRESS] * 2],
+    "read_transitions": [*[_SIZE] * 2, *[_ADDRESS] * 2, *[_SIZE] * 4, *[_ADDRESS] * 5],
 }
 
 
@@ -46,10 +52,14 @@ class Call:
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The compiled functions; None if they were not built, cannot be loaded, or are wrong."""
-    module = importlib.util.find_spec(MODULE)
+    name = MODULES.get(torch.backends.cpu.get_cpu_capability())
+    return None if name is None else loaded(name)
+
+
+def loaded(name: str) -> ctypes.CDLL | None:
+    """The functions of one of the modules."""
+    module = importlib.util.find_spec(name)
     if module is None or module.origin is None:
-        return None
-    if torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
         return None
     try:
         found = ctypes.CDLL(module.origin)
@@ -62,12 +72,15 @@ def library() -> ctypes.CDLL | None:
 
 
 def _is_right(found: ctypes.CDLL) -> bool:
-    """Whether both layers agree with NumPy, forward and backward: compilers have errors too."""
+    """Whether the functions agree with NumPy: compilers have errors too."""
     generator = np.random.default_rng(0)
     return (
         _dense_is_right(found, generator, relu=True)
         and _dense_is_right(found, generator, relu=False)
         and _convolution_is_right(found, generator)
+        and _adam_is_right(found, generator)
+        and _loss_is_right(found, generator)
+        and _transitions_are_right(found)
     )
 
 
@@ -111,6 +124,54 @@ def _convolution_is_right(found: ctypes.CDLL, generator: np.random.Generator) ->
     sums = np.einsum("nhwcij,oijc->nhwo", patches, kernel) + bias
     pairs = [(y, np.maximum(sums, 0.0)), (to_bias, passed.sum(axis=(0, 1, 2)))]
     return _agree([*pairs, (to_kernel, np.einsum("nhwcij,nhwo->oijc", patches, passed))])
+
+
+def _adam_is_right(found: ctypes.CDLL, generator: np.random.Generator) -> bool:
+    weights, gradient, mean, square = (_normal(generator, 48) for _ in range(4))
+    square = square**2
+    new_mean, new_square = 0.9 * mean + 0.1 * gradient, 0.75 * square + 0.25 * gradient**2
+    step = 0.125 * new_mean / (np.sqrt(new_square) / 0.5 + 0.01)
+    expected = weights - step
+    vectors = (weights, gradient, mean, square)
+    Call(found.adam_step, 48, *vectors, 0.1, 0.75, 0.25, 0.125, 0.5, 0.01)()
+    return _agree([(weights, expected), (mean, new_mean), (square, new_square)])
+
+
+def _loss_is_right(found: ctypes.CDLL, generator: np.random.Generator) -> bool:
+    batch, actions = sizes = (9, 3)
+    values, following = _normal(generator, *sizes), _normal(generator, *sizes)
+    returns, discounts = _normal(generator, batch), _normal(generator, batch)
+    taken, rows, targets = np.arange(batch) % actions, np.arange(batch), _unset(batch)
+    Call(found.td_targets, *sizes, following, returns, discounts, targets)()
+    pairs = [(targets, returns + discounts * following.max(axis=1))]
+    errors = values[rows, taken] - targets
+    for huber in (0, 1):
+        scores, gradients = _unset(3, batch), _unset(*sizes)
+        Call(found.td_loss, *sizes, values, taken, targets, huber, scores, gradients)()
+        slopes = np.clip(errors, -1.0, 1.0) if huber else 2.0 * errors
+        losses = slopes * (errors - slopes / 2.0) if huber else errors**2
+        expected = np.zeros(sizes)
+        expected[rows, taken] = slopes / batch
+        pairs += [(gradients, expected)]
+        pairs += [(scores, np.stack([losses, values[rows, taken], abs(errors)]))]
+    return _agree(pairs)
+
+
+def _transitions_are_right(found: ctypes.CDLL) -> bool:
+    """Two steps of an episode that ends by a termination, and the last of one that is truncated."""
+    fields = [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
+    steps = np.array([(7, 1.0, 5, 0, 0), (8, 2.0, 6, 1, 1), (10, 4.0, 7, 9, 2)], fields)
+    numbers, powers = np.array([3, 4, 5]), np.array([1.0, 0.5, 0.25], np.float32)
+    actions, slots = np.full(3, -1), np.full((2, 6), -1)
+    returns, discounts = _unset(3), _unset(3)
+    into = (actions, returns, discounts, slots)
+    Call(found.read_transitions, 3, 2, numbers, steps, 3, 2, 9, 99, powers, *into)()
+    return (
+        actions.tolist() == [5, 6, 7]
+        and returns.tolist() == [2.0, 2.0, 4.0]
+        and discounts.tolist() == [0.0, 0.0, 0.5]
+        and slots.tolist() == [[99, 7, 0, 8, 8, 1], [7, 8, 1, 0, 0, 2]]
+    )
 
 
 def _normal(generator: np.random.Generator, *shape: int) -> Array:

@@ -1,7 +1,7 @@
-/* Layers of small networks, forward and backward, on one core (agents/kernels.py).
+/* Parts of an update of a small network, on one core.
 
-   For batches this small, a call of a library costs as much as its arithmetic. Each function here is
-   a whole layer with its ReLU:
+   For batches this small, a call of a library costs as much as its arithmetic. Layers
+   (agents/kernels.py), each with its ReLU:
 
        y = max(0, x W^T + b)                                                      dense
        dW = g^T x,   db = sum g,   dx = g W,   with g = dh/dy where y > 0
@@ -10,20 +10,30 @@
    x only, bit for bit: a state has the same values in a batch and alone. NaN passes through, except
    that a weight of the convolution has no effect where the image is zero.
 
-   It is compiled for AVX2 with FMA (setup.py); without these, PyTorch is many times faster. */
+   It is compiled twice, for AVX2 with FMA and for AVX-512 (setup.py); without these, PyTorch is many
+   times faster. Both have the same bits: a register holds more numbers, but no number is computed
+   in another order. */
 
 #include <Python.h>
+#include <immintrin.h>
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 6")
+#define UNROLL _Pragma("GCC unroll 8")
 
 /* Explicit vectors: GCC 12's own vectorizer miscompiles a sum of masked values at -O3. */
+#ifdef __AVX512F__
+typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t bits __attribute__((vector_size(64), aligned(4), may_alias));
+enum { LANES = 16, TILE = 8 };
+#else
 typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
-typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t bits __attribute__((vector_size(32), aligned(4), may_alias));
-enum { LANES = 8, WIDTH = 2 * LANES, DEPTH = 256 };
+enum { LANES = 8, TILE = 6 };
+#endif
+enum { WIDTH = 2 * LANES, DEPTH = 256 };
 
 INLINE lanes load(const float *from)
 {
@@ -33,6 +43,13 @@ INLINE lanes load(const float *from)
 INLINE void store(float *to, lanes values)
 {
     *(lanes *)to = values;
+}
+
+/* A product that is rounded before it is added, as NumPy does: the compiler must not fuse them. */
+INLINE float rounded(float value)
+{
+    volatile float stored = value;
+    return stored;
 }
 
 INLINE lanes relu(lanes values)
@@ -46,12 +63,22 @@ INLINE lanes before_relu(lanes gradient, lanes outputs)
     return (lanes)((bits)gradient & ~(outputs <= 0));
 }
 
-INLINE float sum_of(lanes values)
+INLINE lanes fused(lanes a, lanes b, lanes c)
 {
-    const quad low = {values[0], values[1], values[2], values[3]};
-    const quad high = {values[4], values[5], values[6], values[7]};
-    const quad sums = low + high;
-    return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+#ifdef __AVX512F__
+    return (lanes)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#else
+    return (lanes)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#endif
+}
+
+INLINE lanes square_root(lanes values)
+{
+#ifdef __AVX512F__
+    return (lanes)_mm512_sqrt_ps((__m512)values);
+#else
+    return (lanes)_mm256_sqrt_ps((__m256)values);
+#endif
 }
 
 /* ------------------------------------------------------------------------------------ products */
@@ -61,7 +88,7 @@ INLINE void tile(const int rows, size_t depth, const float *restrict a, size_t a
                  size_t a_column, const float *restrict panel, float *restrict c, size_t c_row,
                  int add)
 {
-    lanes left[6], right[6];
+    lanes left[TILE], right[TILE];
     UNROLL for (int i = 0; i < rows; i++) {
         left[i] = add ? load(c + i * c_row) : (lanes){0};
         right[i] = add ? load(c + i * c_row + LANES) : (lanes){0};
@@ -84,8 +111,8 @@ INLINE void tiles(size_t rows, size_t depth, const float *a, size_t a_row, size_
                   const float *panel, float *c, size_t c_row, int add)
 {
     size_t i = 0;
-    for (; i + 6 <= rows; i += 6)
-        tile(6, depth, a + i * a_row, a_row, a_column, panel, c + i * c_row, c_row, add);
+    for (; i + TILE <= rows; i += TILE)
+        tile(TILE, depth, a + i * a_row, a_row, a_column, panel, c + i * c_row, c_row, add);
     for (; i + 2 <= rows; i += 2)
         tile(2, depth, a + i * a_row, a_row, a_column, panel, c + i * c_row, c_row, add);
     for (; i < rows; i++)
@@ -125,30 +152,86 @@ INLINE void product(size_t rows, size_t columns, size_t depth, const float *a, s
     }
 }
 
-/* y[rows, units] = x[rows, inputs] w[units, inputs]^T + bias, for a block of y. */
+/* A dot product has eight partial sums, on every CPU. A register holds those of SHARED units, and a
+   block of y has ROWS x UNITS numbers. */
+enum { SHARED = LANES / 8, ROWS = SHARED == 1 ? 4 : 8, GROUPS = SHARED == 1 ? 3 : 2 };
+enum { UNITS = SHARED * GROUPS };
+
+/* Eight numbers of one row for each of the SHARED units, and of SHARED rows, `next` numbers apart.
+   Sums of the partial sums of UNITS units. */
+#ifdef __AVX512F__
+INLINE lanes repeat(const float *from)
+{
+    return (lanes)_mm512_broadcast_f32x8(_mm256_loadu_ps(from));
+}
+
+INLINE lanes join(const float *from, size_t next)
+{
+    const __m512 first = _mm512_castps256_ps512(_mm256_loadu_ps(from));
+    return (lanes)_mm512_insertf32x8(first, _mm256_loadu_ps(from + next), 1);
+}
+
+INLINE void add_up(const lanes *partial, float *sums)
+{
+    const __m512 first = (__m512)partial[0], second = (__m512)partial[1];
+    const __m512 fours = _mm512_shuffle_f32x4(first, second, 0x88) + /* 0 + 4, 1 + 5, 2 + 6, 3 + 7 */
+                         _mm512_shuffle_f32x4(first, second, 0xdd);
+    const __m512 twos = fours + _mm512_permute_ps(fours, 0x4e);
+    const __m512 ones = twos + _mm512_permute_ps(twos, 0xb1);
+    _mm512_mask_compressstoreu_ps(sums, 0x1111, ones);
+}
+#else
+INLINE lanes repeat(const float *from)
+{
+    return load(from);
+}
+
+INLINE lanes join(const float *from, size_t next)
+{
+    return load(from);
+}
+
+INLINE void add_up(const lanes *partial, float *sums)
+{
+    UNROLL for (int j = 0; j < UNITS; j++) {
+        const __m256 eight = (__m256)partial[j];
+        const __m128 fours = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
+        const __m128 twos = fours + _mm_movehl_ps(fours, fours); /* 0 + 4 + (2 + 6), 1 + 5 + ... */
+        sums[j] = twos[0] + twos[1];
+    }
+}
+#endif
+
+/* y[rows, units] = x[rows, inputs] w[units, inputs]^T + bias, for a block of y: UNITS, or one. */
 INLINE void dots(const int rows, const int units, size_t inputs, const float *restrict x,
                  const float *restrict w, const float *restrict bias, int with_relu,
                  float *restrict y, size_t y_row)
 {
-    lanes sums[4][3];
+    const int groups = units == 1 ? 1 : GROUPS;
+    const size_t next = units == 1 ? 0 : inputs; /* one unit shares its register with itself */
+    lanes partial[ROWS][GROUPS];
     UNROLL for (int i = 0; i < rows; i++)
-        UNROLL for (int j = 0; j < units; j++) sums[i][j] = (lanes){0};
+        UNROLL for (int j = 0; j < GROUPS; j++) partial[i][j] = (lanes){0};
     size_t k = 0;
-    for (; k + LANES <= inputs; k += LANES) {
-        lanes weights[3];
-        UNROLL for (int j = 0; j < units; j++) weights[j] = load(w + j * inputs + k);
+    for (; k + 8 <= inputs; k += 8) {
+        lanes weights[GROUPS];
+        UNROLL for (int j = 0; j < groups; j++)
+            weights[j] = join(w + j * SHARED * inputs + k, next);
         UNROLL for (int i = 0; i < rows; i++) {
-            const lanes values = load(x + i * inputs + k);
-            UNROLL for (int j = 0; j < units; j++) sums[i][j] += values * weights[j];
+            const lanes values = repeat(x + i * inputs + k);
+            UNROLL for (int j = 0; j < groups; j++) partial[i][j] += values * weights[j];
         }
     }
-    UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int i = 0; i < rows; i++) {
+        float sums[UNITS];
+        add_up(partial[i], sums);
         UNROLL for (int j = 0; j < units; j++) {
-            float sum = bias[j] + sum_of(sums[i][j]);
+            float sum = bias[j] + sums[j];
             for (size_t last = k; last < inputs; last++)
                 sum += x[i * inputs + last] * w[j * inputs + last];
             y[i * y_row + j] = with_relu && sum < 0 ? 0 : sum;
         }
+    }
 }
 
 /* --------------------------------------------------------------------------------- dense layers */
@@ -156,19 +239,20 @@ INLINE void dots(const int rows, const int units, size_t inputs, const float *re
 void dense_forward(size_t batch, size_t inputs, size_t units, const float *x, const float *weight,
                    const float *bias, int with_relu, float *y)
 {
-    size_t j = 0, i;
-    for (; j + 3 <= units; j += 3) {
-        for (i = 0; i + 4 <= batch; i += 4)
-            dots(4, 3, inputs, x + i * inputs, weight + j * inputs, bias + j, with_relu,
-                 y + i * units + j, units);
-        for (; i < batch; i++)
-            dots(1, 3, inputs, x + i * inputs, weight + j * inputs, bias + j, with_relu,
-                 y + i * units + j, units);
+    for (size_t i = 0, rows; i < batch; i += rows, x += rows * inputs, y += rows * units) {
+        size_t j = 0;
+        rows = i + ROWS <= batch ? ROWS : 1;
+        for (; j + UNITS <= units; j += UNITS)
+            if (rows == ROWS)
+                dots(ROWS, UNITS, inputs, x, weight + j * inputs, bias + j, with_relu, y + j, units);
+            else
+                dots(1, UNITS, inputs, x, weight + j * inputs, bias + j, with_relu, y + j, units);
+        for (; j < units; j++)
+            if (rows == ROWS)
+                dots(ROWS, 1, inputs, x, weight + j * inputs, bias + j, with_relu, y + j, units);
+            else
+                dots(1, 1, inputs, x, weight + j * inputs, bias + j, with_relu, y + j, units);
     }
-    for (; j < units; j++)
-        for (i = 0; i < batch; i++)
-            dots(1, 1, inputs, x + i * inputs, weight + j * inputs, bias + j, with_relu,
-                 y + i * units + j, units);
 }
 
 /* `gradient` is dh/dy. `scratch` has room for batch x units + max(batch, units) x WIDTH numbers.
@@ -194,7 +278,7 @@ void dense_backward(size_t batch, size_t inputs, size_t units, const float *x, c
 
    The images of small games are mostly zeros. So each value that is not zero is added to the nine
    places of the output that it reaches: three runs of three places, contiguous in memory. Borders
-   of two places around the output take what falls outside. `agents/library.py` has these sizes
+   of two places around the output take what falls outside. `native/library.py` has these sizes
    too. */
 
 enum { CHANNELS = 16, RUN = 3 * CHANNELS };
@@ -202,10 +286,10 @@ enum { CHANNELS = 16, RUN = 3 * CHANNELS };
 /* to[RUN] += factor * from[RUN] */
 INLINE void add_run(float *restrict to, float factor, const float *restrict from)
 {
-    lanes sums[6];
-    UNROLL for (int i = 0; i < 6; i++)
+    lanes sums[RUN / LANES];
+    UNROLL for (int i = 0; i < RUN / LANES; i++)
         sums[i] = load(to + i * LANES) + factor * load(from + i * LANES);
-    UNROLL for (int i = 0; i < 6; i++) store(to + i * LANES, sums[i]);
+    UNROLL for (int i = 0; i < RUN / LANES; i++) store(to + i * LANES, sums[i]);
 }
 
 /* The weight of a kernel: from [output][dy][dx][channel], torch's channels_last, to runs
@@ -253,12 +337,10 @@ void convolution_forward(size_t batch, size_t height, size_t width, size_t chann
 {
     float *const runs = scratch, *const padded = scratch + 9 * channels * CHANNELS;
     convert_kernel(channels, (float *)weight, runs, 0);
-    const lanes low = load(bias), high = load(bias + LANES);
     for (size_t i = 0; i < batch; i++, images += height * width * channels) {
-        for (size_t place = 0; place < (height + 2) * (width + 2) * CHANNELS; place += CHANNELS) {
-            store(padded + place, low);
-            store(padded + place + LANES, high);
-        }
+        for (size_t place = 0; place < (height + 2) * (width + 2) * CHANNELS; place += CHANNELS)
+            UNROLL for (int at = 0; at < CHANNELS; at += LANES)
+                store(padded + place + at, load(bias + at));
 #define ADD_TO_OUTPUT(value, run, place) add_run(place, value, run)
         FOR_EACH_VALUE(images, ADD_TO_OUTPUT)
         for (size_t row = 2; row < height; row++) {
@@ -275,29 +357,140 @@ void convolution_backward(size_t batch, size_t height, size_t width, size_t chan
 {
     float *const runs = scratch, *const padded = scratch + 9 * channels * CHANNELS;
     memset(scratch, 0, (9 * channels + (height + 2) * (width + 2)) * CHANNELS * sizeof *scratch);
-    lanes low = {0}, high = {0};
+    lanes sums[CHANNELS / LANES] = {{0}};
     for (size_t i = 0; i < batch; i++, images += height * width * channels) {
         for (size_t row = 2; row < height; row++) {
-            float *const g = padded + (row * (width + 2) + 2) * CHANNELS;
-            for (size_t at = 0; at < (width - 2) * CHANNELS; at += CHANNELS) {
-                const lanes left = before_relu(load(gradient), load(y));
-                const lanes right = before_relu(load(gradient + LANES), load(y + LANES));
-                store(g + at, left), store(g + at + LANES, right);
-                low += left, high += right;
-                y += CHANNELS, gradient += CHANNELS;
-            }
+            float *g = padded + (row * (width + 2) + 2) * CHANNELS;
+            for (size_t column = 2; column < width; column++)
+                UNROLL for (int j = 0; j < CHANNELS / LANES; j++) {
+                    const lanes before = before_relu(load(gradient), load(y));
+                    store(g, before);
+                    sums[j] += before;
+                    g += LANES, y += LANES, gradient += LANES;
+                }
         }
 #define ADD_TO_KERNEL(value, run, place) add_run(run, value, place)
         FOR_EACH_VALUE(images, ADD_TO_KERNEL)
     }
     convert_kernel(channels, to_weight, runs, 1);
-    store(to_bias, low), store(to_bias + LANES, high);
+    UNROLL for (int j = 0; j < CHANNELS / LANES; j++) store(to_bias + j * LANES, sums[j]);
+}
+
+/* ----------------------------------------------------------------------------------------- Adam
+
+   w <- w - rate m / (sqrt(v) / scale + epsilon), with m and v the running means of the gradient and
+   its square; `rate` is alpha / (1 - beta_1^t) and `scale` is sqrt(1 - beta_2^t). The rounding is
+   that of PyTorch's fused Adam. The number of weights is a multiple of 16. */
+void adam_step(size_t weights, float *restrict w, const float *restrict gradient, float *restrict m,
+               float *restrict v, float new_1, float beta_2, float new_2, float rate, float scale,
+               float epsilon)
+{
+    for (size_t i = 0; i < weights; i += LANES) {
+        const lanes g = load(gradient + i), mean = load(m + i);
+        const lanes next = new_1 * (g - mean) + mean;
+        const lanes old = beta_2 * load(v + i);
+        const lanes square = fused(new_2 * g, g, old);
+        store(m + i, next);
+        store(v + i, square);
+        lanes root = square_root(square);
+        if (scale != 1)
+            root /= scale;
+        store(w + i, load(w + i) + -rate * next / (root + epsilon));
+    }
+}
+
+/* --------------------------------------------------------------------------------------- targets
+
+   y = r + gamma max_a' Q(s', a'; theta), and the loss of each transition with its derivative
+   (agents/heads/expected.py). */
+
+/* NaN if one of the values is. */
+void td_targets(size_t batch, size_t actions, const float *next_values, const float *returns,
+                const float *discounts, float *targets)
+{
+    for (size_t i = 0; i < batch; i++, next_values += actions) {
+        float best = next_values[0];
+        for (size_t j = 1; j < actions; j++)
+            if (next_values[j] > best || isnan(next_values[j]))
+                best = next_values[j];
+        targets[i] = fmaf(discounts[i], best, returns[i]);
+    }
+}
+
+/* `found` is [3, batch]: losses, values, priorities; `gradients` [batch, actions] are dh/dQ. An action
+   that does not exist has a loss of NaN, which stops the run. */
+void td_loss(size_t batch, size_t actions, const float *values, const int64_t *taken,
+             const float *targets, int huber, float *found, float *gradients)
+{
+    memset(gradients, 0, batch * actions * sizeof *gradients);
+    for (size_t i = 0; i < batch; i++, values += actions, gradients += actions) {
+        const int exists = (uint64_t)taken[i] < actions;
+        const float value = exists ? values[taken[i]] : NAN, error = value - targets[i];
+        const float clipped = error < -1 ? -1 : error > 1 ? 1 : error;
+        const float slope = huber ? clipped : error + error;
+        found[i] = huber ? slope * (error - slope / 2) : error * error;
+        found[batch + i] = value;
+        found[2 * batch + i] = fabsf(error);
+        if (exists)
+            gradients[taken[i]] = slope / batch;
+    }
+}
+
+/* ------------------------------------------------------------------------------ replayed steps
+
+   The n-step transitions that start at these steps (replay/nstep.py), and the slots of the frames
+   of both states (replay/log.py). */
+
+typedef struct {
+    int64_t frame;
+    float reward;
+    int16_t action;
+    uint8_t age, end;
+} step;
+enum { RUNNING = 0, TERMINATED = 1 };
+
+/* The slots of a state that ends at `frame`, oldest first and `apart` numbers apart. */
+static void stack_slots(size_t stack, int64_t frame, size_t age, size_t frames, int64_t zeros,
+                        int64_t *slots, size_t apart)
+{
+    for (size_t back = stack; back-- > 0; slots += apart)
+        *slots = back <= age ? (frame - (int64_t)back) % (int64_t)frames : zeros;
+}
+
+/* `powers` of gamma are [n + 1]; `slots` [stack, 2 x batch], states before next states. */
+void read_transitions(size_t batch, size_t n, const int64_t *numbers, const step *steps,
+                      size_t steps_in_ring, size_t stack, size_t frames_in_ring, int64_t zeros,
+                      const float *powers, int64_t *actions, float *returns, float *discounts,
+                      int64_t *slots)
+{
+    for (size_t i = 0; i < batch; i++) {
+        const step first = steps[numbers[i] % steps_in_ring];
+        uint8_t end = first.end;
+        float sum = first.reward;
+        size_t span = 1;
+        for (; span < n && end == RUNNING; span++) {
+            const step next = steps[(numbers[i] + span) % steps_in_ring];
+            sum += rounded(next.reward * powers[span]);
+            end = next.end;
+        }
+        actions[i] = first.action;
+        returns[i] = sum;
+        discounts[i] = end == TERMINATED ? 0 : powers[span];
+        stack_slots(stack, first.frame, first.age, frames_in_ring, zeros, slots + i, 2 * batch);
+        stack_slots(stack, first.frame + span, first.age + span, frames_in_ring, zeros,
+                    slots + batch + i, 2 * batch);
+    }
 }
 
 /* An empty Python module, so that it is built, found and installed as one. */
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "_kernels", .m_size = 0};
+#define STRING(name) #name
+#define NAME(name) STRING(name)
+#define JOINED(start, name) start##name
+#define INIT(name) JOINED(PyInit_, name)
 
-PyMODINIT_FUNC PyInit__kernels(void)
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = NAME(MODULE), .m_size = 0};
+
+PyMODINIT_FUNC INIT(MODULE)(void)
 {
     return PyModuleDef_Init(&module);
 }
