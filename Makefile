@@ -15,7 +15,7 @@ help:  ## list the commands
 
 install: $(VENV)/.installed  ## create a virtual environment with pinned dependencies
 
-$(VENV)/.installed: pyproject.toml setup.py constraints.txt src/proxrl/native/kernels.c
+$(VENV)/.installed: pyproject.toml setup.py constraints.txt $(wildcard src/proxrl/native/*.[ch])
 	@python="$(PYTHON)"; \
 	if [ -z "$$python" ]; then \
 		echo "proxrl needs Python 3.11, 3.12 or 3.13 with venv (on Debian also the package" \

@@ -1,4 +1,4 @@
-"""The C code of proxrl (`native/kernels.c`), compiled if there is a C compiler."""
+"""The C code of proxrl (`native/`), compiled if there is a C compiler."""
 
 import platform
 
@@ -24,7 +24,8 @@ def kernels(name: str) -> Extension:
     """The same source for one kind of CPU; `native/library.py` selects."""
     return Extension(
         f"proxrl.native.{name}",
-        ["src/proxrl/native/kernels.c"],
+        [f"src/proxrl/native/{part}.c" for part in ("layers", "update", "replay", "module")],
+        depends=["src/proxrl/native/vectors.h"],
         define_macros=[("MODULE", name)],
         extra_compile_args=[*FLAGS, *INSTRUCTIONS[name]],
         optional=True,

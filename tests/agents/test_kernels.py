@@ -25,7 +25,9 @@ from proxrl.agents.compiled import MOST_PLANS, Compiled
 from proxrl.agents.networks import build_network
 from proxrl.agents.weights import Layout
 from proxrl.config import NetworkConfig
-from proxrl.native.library import _ARGUMENTS, MODULES, Call, _is_right, library, loaded
+from proxrl.native import Call, library
+from proxrl.native.checks import is_right
+from proxrl.native.library import ARGUMENTS, MODULES, loaded
 from proxrl.types import Array, ObservationSpec
 
 SPEC = ObservationSpec((10, 10, 4), "bool", high=1.0)
@@ -272,11 +274,11 @@ def test_a_library_that_cannot_be_loaded_is_not_used(
 def test_a_library_that_computes_something_else_is_not_used() -> None:
     found = library()
     assert found is not None
-    assert _is_right(found)
-    for name in _ARGUMENTS:
-        wrong = {each: getattr(found, each) for each in _ARGUMENTS}
+    assert is_right(found)
+    for name in ARGUMENTS:
+        wrong = {each: getattr(found, each) for each in ARGUMENTS}
         wrong[name] = lambda *arguments: None
-        assert not _is_right(SimpleNamespace(**wrong))
+        assert not is_right(SimpleNamespace(**wrong))
 
 
 def test_weights_in_another_memory_order_are_left_to_pytorch() -> None:

@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxrl.replay.sumtree import FANOUT, SumTree
+from proxrl.native import FANOUT, library
+from proxrl.replay import sumtree
+from proxrl.replay.sumtree import SumTree
 
 SIZES = [1, 7, FANOUT, FANOUT + 1, FANOUT**2, FANOUT**2 + 3]
 
@@ -49,6 +51,33 @@ def test_a_leaf_of_weight_zero_is_never_drawn(seed: int, size: int, scale: int) 
     drawn = tree_of(weights).draw(256, generator)
     assert (drawn < size).all()
     assert (weights[drawn] > 0).all()
+
+
+@pytest.mark.skipif(library() is None, reason="proxrl was installed without a C compiler")
+@pytest.mark.parametrize("size", SIZES)
+def test_compiled_trees_have_numpys_bits(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights over many orders of magnitude, set again and again, also twice in one call."""
+    compiled, plain = SumTree(size), SumTree(size)
+    generator = np.random.default_rng(size)
+    for _ in range(20):
+        leaves = generator.integers(0, size, 32)
+        weights = 10.0 ** generator.uniform(-9.0, 3.0, 32)
+        seed = int(generator.integers(1 << 30))
+        compiled.set(leaves, weights)
+        drawn = compiled.draw(32, np.random.default_rng(seed))
+        with monkeypatch.context() as patch:
+            patch.setattr(sumtree, "library", lambda: None)
+            plain.set(leaves, weights)
+            expected = plain.draw(32, np.random.default_rng(seed))
+        assert np.array_equal(drawn, expected)
+        for mine, its in zip(compiled._levels, plain._levels, strict=True):
+            assert np.array_equal(mine, its)
+
+
+@pytest.mark.parametrize("leaf", [-1, 7])
+def test_a_leaf_that_does_not_exist_is_refused(leaf: int) -> None:
+    with pytest.raises(IndexError):
+        SumTree(7).set(np.array([leaf + FANOUT * (leaf > 0)]), np.array([1.0]))
 
 
 class Edge(np.random.Generator):

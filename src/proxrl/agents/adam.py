@@ -1,5 +1,5 @@
 """Adam (Kingma & Ba 2015) on the vector of all weights: one call of torch's fused kernel, or of the
-compiled one (`kernels.c`), which takes less time on one core and gives the same bits.
+compiled one (`native/update.c`), which takes less time on one core and gives the same bits.
 
 Bit-identical to `torch.optim.Adam(fused=True)` on the same vector, without the overhead of an
 optimizer object per step.

@@ -1,4 +1,4 @@
-"""Layers of small networks on one CPU core, compiled from C (`native/kernels.c`).
+"""Layers of small networks on one CPU core, compiled from C (`native/layers.c`).
 
 A layer is one call, its ReLU included, on arrays that do not move; a convolution skips zeros, which
 most pixels of small games are.

@@ -1,5 +1,6 @@
-"""Functions compiled from C for small networks on one CPU core (`kernels.c`)."""
+"""Parts of an update of small networks on one CPU core, compiled from C."""
 
-from proxrl.native.library import CHANNELS, PANEL, SIDE, Call, library
+from proxrl.native.call import CHANNELS, FANOUT, PANEL, SIDE, Call
+from proxrl.native.library import library
 
-__all__ = ["CHANNELS", "PANEL", "SIDE", "Call", "library"]
+__all__ = ["CHANNELS", "FANOUT", "PANEL", "SIDE", "Call", "library"]

@@ -1,4 +1,4 @@
-"""The functions of `kernels.c`: loading them, and checking that they are right.
+"""Loading the compiled functions.
 
 The C code is compiled when proxrl is installed, if there is a C compiler with Python's headers. It
 needs a CPU with AVX2. Whether it was available to a run is in its `machine.jsonl`.
@@ -7,21 +7,17 @@ needs a CPU with AVX2. Whether it was available to a run is in its `machine.json
 import ctypes
 import functools
 import importlib.util
-from collections.abc import Callable
 
-import numpy as np
 import torch
 
-from proxrl.types import Array
+from proxrl.native.checks import is_right
 
 # Empty for Python: their functions are called by address. Both give the same bits.
 MODULES = {"AVX2": "proxrl.native._kernels", "AVX512": "proxrl.native._kernels_avx512"}
-SIDE, CHANNELS = 3, 16  # of the convolution
-PANEL = 32  # columns of a product in `kernels.c`, at most
 
 _ADDRESS, _SIZE, _FLAG = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _NUMBER = ctypes.c_float
-_ARGUMENTS = {
+ARGUMENTS = {
     "dense_forward": [*[_SIZE] * 3, *[_ADDRESS] * 3, _FLAG, _ADDRESS],
     "dense_backward": [*[_SIZE] * 3, *[_ADDRESS] * 3, _FLAG, *[_ADDRESS] * 5],
     "convolution_forward": [*[_SIZE] * 4, *[_ADDRESS] * 5],
@@ -29,24 +25,13 @@ _ARGUMENTS = {
     "adam_step": [_SIZE, *[_ADDRESS] * 4, *[_NUMBER] * 6],
     "td_targets": [*[_SIZE] * 2, *[_ADDRESS] * 4],
     "td_loss": [*[_SIZE] * 2, *[_ADDRESS] * 3, _FLAG, *[_ADDRESS] * 2],
+    "categorical_values": [*[_SIZE] * 2, *[_ADDRESS] * 4],
+    "categorical_targets": [*[_SIZE] * 3, *[_ADDRESS] * 6],
+    "categorical_loss": [*[_SIZE] * 3, *[_ADDRESS] * 6],
+    "tree_set": [_SIZE, _ADDRESS, _SIZE, *[_ADDRESS] * 2],
+    "tree_draw": [_SIZE, _ADDRESS, _SIZE, *[_ADDRESS] * 2],
     "read_transitions": [*[_SIZE] * 2, *[_ADDRESS] * 2, *[_SIZE] * 4, *[_ADDRESS] * 5],
 }
-
-
-class Call:
-    """A compiled function with its arguments, for one thread. It keeps the arrays: only their
-    addresses, which take some microseconds to look up, are passed on."""
-
-    def __init__(self, function: Callable[..., None], *arguments: Array | float | None) -> None:
-        self._kept = arguments
-        self._function = function
-        self._arguments = [
-            argument.ctypes.data if isinstance(argument, np.ndarray) else argument
-            for argument in arguments
-        ]
-
-    def __call__(self) -> None:
-        self._function(*self._arguments)
 
 
 @functools.cache
@@ -63,124 +48,9 @@ def loaded(name: str) -> ctypes.CDLL | None:
         return None
     try:
         found = ctypes.CDLL(module.origin)
-        for name, arguments in _ARGUMENTS.items():
+        for name, arguments in ARGUMENTS.items():
             getattr(found, name).argtypes = arguments
             getattr(found, name).restype = None
     except (OSError, AttributeError):
         return None
-    return found if _is_right(found) else None
-
-
-def _is_right(found: ctypes.CDLL) -> bool:
-    """Whether the functions agree with NumPy: compilers have errors too."""
-    generator = np.random.default_rng(0)
-    return (
-        _dense_is_right(found, generator, relu=True)
-        and _dense_is_right(found, generator, relu=False)
-        and _convolution_is_right(found, generator)
-        and _adam_is_right(found, generator)
-        and _loss_is_right(found, generator)
-        and _transitions_are_right(found)
-    )
-
-
-def _dense_is_right(found: ctypes.CDLL, generator: np.random.Generator, relu: bool) -> bool:
-    batch, inputs, units = sizes = (9, 35, 266)  # nothing fills a register, a panel or its depth
-    x, weight = _normal(generator, batch, inputs), _normal(generator, units, inputs)
-    bias, gradient = _normal(generator, units), _normal(generator, batch, units)
-    x[0, 0] = np.nan
-    y, scratch = _unset(batch, units), _unset(batch * units + units * PANEL)
-    to_weight, to_bias, to_x = _unset(units, inputs), _unset(units), _unset(batch, inputs)
-    Call(found.dense_forward, *sizes, x, weight, bias, int(relu), y)()
-    if not np.isnan(y[0]).all():
-        return False
-    x[0, 0], y[0] = 0.0, 1.0
-    into = (to_weight, to_bias, to_x)
-    before = (*sizes, x, weight, y, int(relu), gradient, scratch)
-    Call(found.dense_backward, *before, *into)()
-    passed = gradient * (y > 0) if relu else gradient
-    sums = (x @ weight.T + bias)[1:]
-    pairs = [(y[1:], np.maximum(sums, 0.0) if relu else sums), (to_weight, passed.T @ x)]
-    pairs += [(to_bias, passed.sum(axis=0)), (to_x, passed @ weight)]
-    again = _unset(units, inputs)
-    Call(found.dense_backward, *before, again, to_bias, None)()
-    return _agree([*pairs, (again, to_weight)])
-
-
-def _convolution_is_right(found: ctypes.CDLL, generator: np.random.Generator) -> bool:
-    batch, height, width, channels = sizes = (5, 6, 7, 3)
-    images = generator.integers(1, 3, sizes).astype(np.uint8)
-    images[generator.random(sizes) < 0.9] = 0
-    kernel, bias = _normal(generator, CHANNELS, SIDE, SIDE, channels), _normal(generator, CHANNELS)
-    places = (batch, height - SIDE + 1, width - SIDE + 1, CHANNELS)
-    y, gradient = _unset(*places), _normal(generator, *places)
-    scratch = _unset((SIDE * SIDE * channels + (height + 2) * (width + 2)) * CHANNELS)
-    to_kernel, to_bias = _unset(*kernel.shape), _unset(CHANNELS)
-    before = (*sizes, images)
-    Call(found.convolution_forward, *before, kernel, bias, scratch, y)()
-    Call(found.convolution_backward, *before, y, gradient, scratch, to_kernel, to_bias)()
-    values, passed = images.astype(np.float32), gradient * (y > 0)
-    patches = np.lib.stride_tricks.sliding_window_view(values, (SIDE, SIDE), (1, 2))
-    sums = np.einsum("nhwcij,oijc->nhwo", patches, kernel) + bias
-    pairs = [(y, np.maximum(sums, 0.0)), (to_bias, passed.sum(axis=(0, 1, 2)))]
-    return _agree([*pairs, (to_kernel, np.einsum("nhwcij,nhwo->oijc", patches, passed))])
-
-
-def _adam_is_right(found: ctypes.CDLL, generator: np.random.Generator) -> bool:
-    weights, gradient, mean, square = (_normal(generator, 48) for _ in range(4))
-    square = square**2
-    new_mean, new_square = 0.9 * mean + 0.1 * gradient, 0.75 * square + 0.25 * gradient**2
-    step = 0.125 * new_mean / (np.sqrt(new_square) / 0.5 + 0.01)
-    expected = weights - step
-    vectors = (weights, gradient, mean, square)
-    Call(found.adam_step, 48, *vectors, 0.1, 0.75, 0.25, 0.125, 0.5, 0.01)()
-    return _agree([(weights, expected), (mean, new_mean), (square, new_square)])
-
-
-def _loss_is_right(found: ctypes.CDLL, generator: np.random.Generator) -> bool:
-    batch, actions = sizes = (9, 3)
-    values, following = _normal(generator, *sizes), _normal(generator, *sizes)
-    returns, discounts = _normal(generator, batch), _normal(generator, batch)
-    taken, rows, targets = np.arange(batch) % actions, np.arange(batch), _unset(batch)
-    Call(found.td_targets, *sizes, following, returns, discounts, targets)()
-    pairs = [(targets, returns + discounts * following.max(axis=1))]
-    errors = values[rows, taken] - targets
-    for huber in (0, 1):
-        scores, gradients = _unset(3, batch), _unset(*sizes)
-        Call(found.td_loss, *sizes, values, taken, targets, huber, scores, gradients)()
-        slopes = np.clip(errors, -1.0, 1.0) if huber else 2.0 * errors
-        losses = slopes * (errors - slopes / 2.0) if huber else errors**2
-        expected = np.zeros(sizes)
-        expected[rows, taken] = slopes / batch
-        pairs += [(gradients, expected)]
-        pairs += [(scores, np.stack([losses, values[rows, taken], abs(errors)]))]
-    return _agree(pairs)
-
-
-def _transitions_are_right(found: ctypes.CDLL) -> bool:
-    """Two steps of an episode that ends by a termination, and the last of one that is truncated."""
-    fields = [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
-    steps = np.array([(7, 1.0, 5, 0, 0), (8, 2.0, 6, 1, 1), (10, 4.0, 7, 9, 2)], fields)
-    numbers, powers = np.array([3, 4, 5]), np.array([1.0, 0.5, 0.25], np.float32)
-    actions, slots = np.full(3, -1), np.full((2, 6), -1)
-    returns, discounts = _unset(3), _unset(3)
-    into = (actions, returns, discounts, slots)
-    Call(found.read_transitions, 3, 2, numbers, steps, 3, 2, 9, 99, powers, *into)()
-    return (
-        actions.tolist() == [5, 6, 7]
-        and returns.tolist() == [2.0, 2.0, 4.0]
-        and discounts.tolist() == [0.0, 0.0, 0.5]
-        and slots.tolist() == [[99, 7, 0, 8, 8, 1], [7, 8, 1, 0, 0, 2]]
-    )
-
-
-def _normal(generator: np.random.Generator, *shape: int) -> Array:
-    return generator.normal(size=shape).astype(np.float32)
-
-
-def _unset(*shape: int) -> Array:
-    return np.full(shape, np.nan, np.float32)
-
-
-def _agree(pairs: list[tuple[Array, Array]]) -> bool:
-    return all(np.allclose(mine, its, rtol=1e-3, atol=1e-4) for mine, its in pairs)
+    return found if is_right(found) else None

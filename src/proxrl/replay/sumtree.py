@@ -3,14 +3,13 @@
 Each inner node is the sum of FANOUT children, so that a million leaves are three levels deep and a
 level costs one NumPy operation on [batch, FANOUT], with no Python loop over the batch. Sums are
 always recomputed from the children, never adjusted by differences: equal leaves give an equal tree,
-and only leaves need to be saved.
+and only leaves need to be saved. The compiled functions (`native/replay.c`) have the same bits.
 """
 
 import numpy as np
 
+from proxrl.native import FANOUT, library
 from proxrl.types import Array
-
-FANOUT = 100
 
 
 class SumTree:
@@ -25,6 +24,7 @@ class SumTree:
             self._levels.append(np.zeros((nodes, FANOUT)))
             if nodes == 1:
                 break
+        self._addresses = np.array([level.ctypes.data for level in self._levels], np.uintp)
 
     @property
     def leaves(self) -> Array:
@@ -33,11 +33,23 @@ class SumTree:
         return leaves
 
     @property
+    def _tree(self) -> tuple[int, int]:
+        """For compiled functions."""
+        return len(self._levels), self._addresses.ctypes.data
+
+    @property
     def total(self) -> float:
         return float(_sums(self._levels[-1])[0])
 
     def set(self, leaves: Array, weights: Array) -> None:
         """Set the weights of these leaves (the last value wins for duplicates)."""
+        compiled = library()
+        if compiled is not None:
+            leaves, weights = np.ascontiguousarray(leaves, np.int64), np.asarray(weights, float)
+            if leaves.size and not 0 <= leaves.min() <= leaves.max() < self._size:
+                raise IndexError(f"leaves must be below {self._size}")
+            compiled.tree_set(*self._tree, leaves.size, leaves.ctypes.data, weights.ctypes.data)
+            return
         self._levels[0].reshape(-1)[leaves] = weights
         nodes = leaves
         for children, parents in zip(self._levels, self._levels[1:], strict=False):
@@ -52,7 +64,13 @@ class SumTree:
 
     def draw(self, count: int, generator: np.random.Generator) -> Array:
         """`count` leaves in proportion to their weights, one from each of `count` equal strata."""
-        left = (np.arange(count) + generator.random(count)) * (self.total / count)
+        total = self.total
+        left = (np.arange(count) + generator.random(count)) * (total / count)
+        compiled = library()
+        if compiled is not None and total > 0.0:
+            found = np.empty(count, np.int64)
+            compiled.tree_draw(*self._tree, count, left.ctypes.data, found.ctypes.data)
+            return found
         nodes = np.zeros(count, dtype=np.int64)
         rows = np.arange(count)
         for children in reversed(self._levels):

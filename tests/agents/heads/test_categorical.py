@@ -112,6 +112,46 @@ def test_the_gradient_is_autograds() -> None:
     torch.testing.assert_close(found.gradients.detach(), expected)
 
 
+@pytest.mark.parametrize("actions", [1, 2, 6])
+@pytest.mark.parametrize("atoms", [2, 51])
+def test_compiled_targets_and_losses_are_pytorchs(actions: int, atoms: int) -> None:
+    """Up to rounding; updates are in inference mode, where the compiled functions are used if there
+    are any."""
+    generator, size = torch.Generator().manual_seed(0), 33
+    head = Categorical(atoms, -10.0, 10.0)
+    for scale in (0.1, 3.0, 30.0):
+        logits, following = torch.randn(2, size, actions, atoms, generator=generator) * scale
+        rewards = (torch.randn(size, generator=generator) * 6.0).tolist()
+        each = batch(rewards, [0.0, *[0.97] * (size - 1)])
+        taken = torch.randint(actions, (size,), generator=generator)
+        targets = head.targets(each, following)
+        expected = head.loss(logits, taken, targets)
+        with torch.inference_mode():
+            mine = head.targets(each, following)
+            found = head.loss(logits, taken, targets)
+        torch.testing.assert_close(mine, targets, rtol=1e-4, atol=5e-5)  # a place up to 50, rounded
+        torch.testing.assert_close(mine.sum(dim=1), torch.ones(size))
+        for ours, its in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, its, rtol=1e-4, atol=1e-5)
+        values = np.stack([head.of_state()(one.numpy()) for one in logits])
+        torch.testing.assert_close(
+            torch.from_numpy(values), head.values(logits), rtol=1e-4, atol=1e-4
+        )
+
+
+def test_what_is_not_a_number_stays_so() -> None:
+    """Otherwise a diverging run would not be noticed."""
+    head, logits = Categorical(3, 0.0, 2.0), torch.zeros(2, 2, 3)
+    logits[0, 1, 2] = torch.nan
+    with torch.inference_mode():
+        targets = head.targets(batch([0.0, 0.0], [1.0, 1.0]), logits)
+        assert targets.isnan().all(dim=1).tolist() == [True, False]
+        losses = head.loss(logits, torch.tensor([1, 0]), torch.full((2, 3), 1 / 3)).losses
+        assert losses.isnan().tolist() == [True, False]
+        lost = head.targets(batch([torch.nan, 0.0], [1.0, 1.0]), torch.zeros(2, 2, 3))
+        assert lost.isnan().any(dim=1).tolist() == [True, False]
+
+
 def test_the_support_follows_from_the_config_and_is_no_part_of_the_state() -> None:
     head = Categorical(atoms=5, v_min=-2.0, v_max=2.0)
     assert head.support.tolist() == [-2.0, -1.0, 0.0, 1.0, 2.0]

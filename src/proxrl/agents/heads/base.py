@@ -5,6 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from proxrl.native import library
+
 
 class Loss(NamedTuple):
     """Loss, gradient, value and priority of each transition."""
@@ -13,6 +15,17 @@ class Loss(NamedTuple):
     gradients: Tensor  # of the mean of the losses by the outputs, [batch, actions, ...]
     values: Tensor  # Q(s, a; w), [batch]
     priorities: Tensor  # |TD error| or cross-entropy, [batch]
+
+
+def are_compiled(*tensors: Tensor) -> bool:
+    """Whether the compiled functions (`native/update.c`), which take less time than PyTorch's, can
+    read these: in an update on the CPU."""
+    return (
+        torch.is_inference_mode_enabled()
+        and library() is not None
+        and torch._C._len_torch_dispatch_stack() == 0
+        and all(t.is_cpu and t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
+    )
 
 
 def of_action(outputs: Tensor, actions: Tensor) -> Tensor:

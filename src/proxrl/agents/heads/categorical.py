@@ -10,11 +10,14 @@ The squared error becomes the cross-entropy between Phi of z(s', a*; theta) and 
 the largest expected return.
 """
 
+import ctypes
+
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from proxrl.agents.heads.base import Loss, at_action, of_action
+from proxrl.agents.heads.base import Loss, are_compiled, at_action, of_action
+from proxrl.native import Call, library
 from proxrl.types import Array, ArrayFunction, Batch
 
 
@@ -36,7 +39,9 @@ class Categorical(nn.Module):
 
     def of_state(self) -> ArrayFunction:
         """`values` of one state in NumPy: logits [actions, atoms] to [actions]."""
-        support = self.support.numpy()
+        support, compiled = self.support.numpy(), library()
+        if compiled is not None:
+            return _compiled_values(compiled, support)
 
         def values(logits: Array) -> Array:
             weights = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -48,6 +53,8 @@ class Categorical(nn.Module):
 
     def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
         """Phi of r + gamma z(s', a*; theta), [batch, atoms]; `chooser` as in `Expected`."""
+        if chooser is None and are_compiled(next_outputs, batch.returns, batch.discounts):
+            return self._compiled_targets(batch, next_outputs)
         probabilities = next_outputs.softmax(dim=-1)
         if chooser is None:
             chooser = probabilities @ self.support
@@ -56,11 +63,52 @@ class Categorical(nn.Module):
 
     def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
         """The cross-entropy, whose gradient is softmax(logits) - targets."""
+        if are_compiled(outputs, targets) and actions.is_contiguous():
+            return self._compiled_loss(outputs, actions, targets)
         log_probabilities = of_action(outputs, actions).log_softmax(dim=-1)
         losses = -(targets * log_probabilities).sum(dim=-1)
         probabilities = log_probabilities.exp()
         gradients = at_action((probabilities - targets) / len(losses), actions, outputs)
         return Loss(losses, gradients, probabilities @ self.support, losses)
+
+    def _compiled_targets(self, batch: Batch, next_logits: Tensor) -> Tensor:
+        compiled, size = library(), next_logits.shape[0]
+        assert compiled is not None
+        targets, scratch = (
+            next_logits.new_empty(size, self.size),
+            next_logits.new_empty(2, self.size),
+        )
+        read = (next_logits, batch.returns, batch.discounts, self.support, scratch)
+        addresses = (tensor.data_ptr() for tensor in (*read, targets))
+        compiled.categorical_targets(*next_logits.shape, *addresses)
+        return targets
+
+    def _compiled_loss(self, logits: Tensor, actions: Tensor, targets: Tensor) -> Loss:
+        compiled, found = library(), logits.new_empty(2, logits.shape[0])
+        assert compiled is not None
+        gradients = torch.empty_like(logits)
+        tensors = (logits, actions, targets, self.support, found, gradients)
+        compiled.categorical_loss(*logits.shape, *(tensor.data_ptr() for tensor in tensors))
+        losses, values = found.unbind()
+        return Loss(losses, gradients, values, losses)
+
+
+def _compiled_values(compiled: ctypes.CDLL, support: Array) -> ArrayFunction:
+    """`Categorical.of_state`, compiled; for one thread."""
+    calls: dict[tuple[int, ...], tuple[Array, Array, Call]] = {}
+
+    def values(logits: Array) -> Array:
+        if logits.shape not in calls:
+            rows, found = np.empty(logits.shape, np.float32), np.empty(len(logits), np.float32)
+            scratch = np.empty(len(support), np.float32)
+            arguments = (*logits.shape, rows, support, scratch, found)
+            calls[logits.shape] = rows, found, Call(compiled.categorical_values, *arguments)
+        rows, found, call = calls[logits.shape]
+        rows[:] = logits
+        call()
+        return found.copy()
+
+    return values
 
 
 def expected_values(logits: Tensor, support: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ h(theta, w) = mean_B ( r + gamma max_a' Q(s', a'; theta) - Q(s, a; w) )^2       
 import torch
 from torch import Tensor, nn
 
-from proxrl.agents.heads.base import Loss, at_action, of_action
+from proxrl.agents.heads.base import Loss, are_compiled, at_action, of_action
 from proxrl.native import library
 from proxrl.types import ArrayFunction, Batch
 
@@ -35,7 +35,7 @@ class Expected(nn.Module):
         `next_outputs` are the target network's. With `chooser`, the online network's values
         [batch, actions], these select the action (double DQN).
         """
-        if chooser is None and _are_compiled(next_outputs, batch.returns, batch.discounts):
+        if chooser is None and are_compiled(next_outputs, batch.returns, batch.discounts):
             return _compiled_targets(batch, next_outputs)
         if chooser is None:
             bootstrap = next_outputs.amax(dim=1)
@@ -46,7 +46,7 @@ class Expected(nn.Module):
     def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
         """Squared as in the paper (no factor 1/2), or Huber with threshold 1: e^2/2, and |e| - 1/2
         where |e| > 1. With its derivative d = clip(e, -1, 1), both are d (e - d/2)."""
-        if _are_compiled(outputs, targets) and actions.is_contiguous():
+        if are_compiled(outputs, targets) and actions.is_contiguous():
             return _compiled_loss(outputs, actions, targets, self.loss_name == "huber")
         values = of_action(outputs, actions)
         errors = values - targets
@@ -59,18 +59,8 @@ class Expected(nn.Module):
         return Loss(losses, gradients, values, errors.abs())
 
 
-def _are_compiled(*tensors: Tensor) -> bool:
-    """Whether the compiled functions, which have the same bits as PyTorch's and take less time, can
-    read these: in an update on the CPU."""
-    return (
-        torch.is_inference_mode_enabled()
-        and library() is not None
-        and torch._C._len_torch_dispatch_stack() == 0
-        and all(t.is_cpu and t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
-    )
-
-
 def _compiled_targets(batch: Batch, next_values: Tensor) -> Tensor:
+    """With the bits of PyTorch's, as is the loss."""
     compiled, targets = library(), torch.empty_like(batch.returns)
     assert compiled is not None
     addresses = (tensor.data_ptr() for tensor in (next_values, batch.returns, batch.discounts))

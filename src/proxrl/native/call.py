@@ -1,0 +1,27 @@
+"""A compiled function with its arguments, and the sizes that its callers must know."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from proxrl.types import Array
+
+SIDE, CHANNELS = 3, 16  # of the convolution in `layers.c`
+PANEL = 32  # columns of a product there, at most
+FANOUT = 100  # of a sum tree in `replay.c`
+
+
+class Call:
+    """A compiled function with its arguments, for one thread. It keeps the arrays: only their
+    addresses, which take some microseconds to look up, are passed on."""
+
+    def __init__(self, function: Callable[..., None], *arguments: Array | float | None) -> None:
+        self._kept = arguments
+        self._function = function
+        self._arguments = [
+            argument.ctypes.data if isinstance(argument, np.ndarray) else argument
+            for argument in arguments
+        ]
+
+    def __call__(self) -> None:
+        self._function(*self._arguments)
