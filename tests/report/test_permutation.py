@@ -50,8 +50,31 @@ def test_of_one_game_the_mean_is_tested_as_by_scipy() -> None:
             alternative="greater",
         ).pvalue
         scores = one[:, None], other[:, None]
-        found = permutation.p_value(*scores, permutation.mean_difference, generator(), 20_000)
-        assert found == pytest.approx(exact, abs=0.012)
+        found = permutation.p_value(*scores, permutation.mean_difference, generator())
+        assert found == pytest.approx(exact)
+
+
+def test_all_relabellings_of_few_runs_are_tried_and_of_many_random_ones() -> None:
+    """Three runs in each of two games have 20 x 20 relabellings: apart, both agents are as extreme
+    as they can be, and so are they exchanged."""
+    one, other = np.array([[9.0, 9.0], [8.0, 8.0], [7.0, 7.0]]), np.zeros((3, 2))
+    other[1:] = 1.0
+    p = permutation.p_value(one, other, permutation.mean_difference, np.random.default_rng(1))
+    assert p == 2 / 400
+    assert p == permutation.p_value(one, other, permutation.mean_difference, generator())
+    drawn = permutation.p_value(one, other, permutation.mean_difference, generator(), 300)
+    assert drawn == pytest.approx(2 / 400, abs=0.01)
+    assert (drawn * 301) % 1 == pytest.approx(0.0, abs=1e-9), "300 random ones and the actual one"
+
+
+def test_every_labelling_is_there_once() -> None:
+    pool, members = actual(ONE, OTHER)
+    valid = ~np.isnan(pool)
+    found = permutation.every_labelling(valid, members[0].sum(axis=0))
+    assert len(found) == math.comb(6, 3) * math.comb(7, 3)
+    assert len(np.unique(found.reshape(len(found), -1), axis=0)) == len(found)
+    assert (found.sum(axis=1) == 3).all()
+    assert not found[:, ~valid].any()
 
 
 def test_of_one_game_the_improvement_is_brunner_and_munzels() -> None:

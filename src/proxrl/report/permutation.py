@@ -5,11 +5,16 @@ exchanged: of all relabellings within games, the actual one is then as likely to
 most extreme ones as any other. The test is therefore exact for any number of runs and games and any
 distribution. Runs are not paired by seed.
 
+All relabellings are tried if they are no more than would be drawn (two games with three runs each
+have 400), otherwise random ones.
+
 The statistic is divided by its standard error, computed anew for every relabelling (Janssen 1997,
 Neubert and Brunner 2007): without it, agents that differ only in their variance would be declared
 different (`python -m benchmarks.intervals`, docs/report.md).
 """
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -50,15 +55,38 @@ def p_values(
     valid = ~np.isnan(pool)
     actual = valid & (np.arange(len(pool)) < len(one))[:, None]
     first = [_extremeness(*statistic(pool, actual[None]))[0] for statistic in tested]
-    extreme, left = [1] * len(tested), permutations
-    step = max(1, TOGETHER // pool.size)
-    while left > 0:
-        members = relabelled(valid, actual.sum(axis=0), min(step, left), generator)
+    sizes, step = actual.sum(axis=0), max(1, TOGETHER // pool.size)
+    if _count(valid, sizes) <= permutations + 1:
+        parts, extreme, total = iter([every_labelling(valid, sizes)]), [0] * len(tested), 0
+    else:
+        counts = (min(step, left) for left in range(permutations, 0, -step))
+        parts = (relabelled(valid, sizes, count, generator) for count in counts)
+        extreme, total = [1] * len(tested), 1  # the actual one
+    for members in parts:
+        total += len(members)
         for at, statistic in enumerate(tested):
             found = _extremeness(*statistic(pool, members))
             extreme[at] += int((found >= first[at] * (1.0 - ROUNDING)).sum())
-        left -= step
-    return [number / (permutations + 1) for number in extreme]
+    return [number / total for number in extreme]
+
+
+def _count(valid: Array, sizes: Array) -> int:
+    """How many relabellings there are."""
+    runs = valid.sum(axis=0)
+    return math.prod(math.comb(int(n), int(k)) for n, k in zip(runs, sizes, strict=True))
+
+
+def every_labelling(valid: Array, sizes: Array) -> Array:
+    """All members of the first group, [relabellings, runs, games]: `sizes` of each game's runs."""
+    games = [
+        list(itertools.combinations(np.flatnonzero(there), size))
+        for there, size in zip(valid.T, sizes, strict=True)
+    ]
+    members = np.zeros((math.prod(map(len, games)), *valid.shape), dtype=bool)
+    for labelling, chosen in zip(members, itertools.product(*games), strict=True):
+        for game, runs in enumerate(chosen):
+            labelling[list(runs), game] = True
+    return members
 
 
 def relabelled(valid: Array, sizes: Array, number: int, generator: np.random.Generator) -> Array:
