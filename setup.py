@@ -21,7 +21,7 @@ INSTRUCTIONS = {
 
 
 def kernels(name: str) -> Extension:
-    """The same source for one kind of CPU; `native/library.py` selects."""
+    """The same source for one kind of CPU; `native/loading.py` selects."""
     return Extension(
         f"proxrl.native.{name}",
         [f"src/proxrl/native/{part}.c" for part in ("layers", "update", "replay", "module")],

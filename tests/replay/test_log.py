@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from proxrl.errors import UserError
 from proxrl.native import library
 from proxrl.replay import Gather, ReplayLog, UniformReplay, log_nbytes
-from proxrl.replay.gather import _in_c, _in_numpy
+from proxrl.replay.gather import PAIRWISE, _in_c, _in_numpy
 from proxrl.replay.log import FRAMES, NEW, STEPS, problem_of, ring_sizes
 from proxrl.types import Array, Batch, End, ObservationSpec
 
@@ -113,19 +113,26 @@ def rows(batch: Batch) -> list[tuple[Array, int, float, float, Array]]:
 
 @pytest.mark.skipif(library() is None, reason="proxrl was installed without a C compiler")
 @pytest.mark.parametrize("stack", [1, 2, 4])
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, PAIRWISE - 1])
 def test_compiled_transitions_are_numpys(stack: int, n: int, tmp_path: Path) -> None:
     """All that are alive, in rings that have been written several times."""
     log = ReplayLog(tmp_path, spec(stack), capacity=20, checkpoint_steps=5)
     lengths = [7, 1, 2, 9, 30, 3, 1, 6]
     play(log, None, lengths, [End.TERMINATED, End.TRUNCATED] * 3 + [End.TERMINATED, End.NO])
     steps = np.arange(log.oldest, gather_of(log, n, 0.9, 1).complete)
-    compiled = library()
-    assert compiled is not None
-    found = _in_c(compiled, log, len(steps), n, 0.9)(steps)
+    found = _in_c(log, len(steps), n, 0.9)(steps)
     for mine, its in zip(found, _in_numpy(log, n, 0.9)(steps), strict=True):
         assert mine.dtype == its.dtype
         assert np.array_equal(mine, its)
+
+
+def test_steps_that_are_no_batch_are_refused(tmp_path: Path) -> None:
+    log = ReplayLog(tmp_path, spec(1), capacity=20, checkpoint_steps=5)
+    play(log, None, [15], [End.NO])
+    gather = gather_of(log, 1, 0.9, 4)
+    for steps in (np.arange(1), np.arange(5), np.arange(4.0)):
+        with pytest.raises((ValueError, TypeError, IndexError, RuntimeError)):
+            gather(steps)
 
 
 @pytest.mark.parametrize("stack", [1, 3])

@@ -1,5 +1,7 @@
 """The sum tree against a naive oracle: a cumulative sum over all leaves, searched from the left."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,6 +80,18 @@ def test_compiled_trees_have_numpys_bits(size: int, monkeypatch: pytest.MonkeyPa
 def test_a_leaf_that_does_not_exist_is_refused(leaf: int) -> None:
     with pytest.raises(IndexError):
         SumTree(7).set(np.array([leaf + FANOUT * (leaf > 0)]), np.array([1.0]))
+
+
+def test_weights_are_broadcast_and_a_copy_is_a_tree_of_its_own() -> None:
+    tree = SumTree(7)
+    tree.set(np.arange(7), np.arange(14.0)[::2])
+    assert tree.leaves.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0]
+    copied = copy.deepcopy(tree)
+    copied.set(np.array([1, 2]), 3.0)
+    assert copied.leaves.tolist()[:3] == [0.0, 3.0, 3.0]
+    assert tree.leaves.tolist()[:3] == [0.0, 2.0, 4.0]
+    with pytest.raises(ValueError, match="broadcast"):
+        tree.set(np.arange(3), np.ones(2))
 
 
 class Edge(np.random.Generator):

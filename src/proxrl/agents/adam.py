@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from proxrl.agents.weights import Layout, gradient_of
-from proxrl.native import library
+from proxrl.native import functions, library
 
 BETA_1, BETA_2 = 0.9, 0.999
 FLUSH_PERIOD = 256  # updates
@@ -57,12 +57,11 @@ class Adam:
 
     def _compiled_step(self, weights: Tensor, learning_rate: float) -> None:
         """The same on one core, with the same bits."""
-        compiled, count = library(), self.steps[0].numpy()
-        assert compiled is not None
+        count = self.steps[0].numpy()
         count += 1
         steps = float(count)
         beta_1, beta_2 = self.betas
-        compiled.adam_step(
+        functions().adam_step(
             weights.numel(),
             weights.data_ptr(),
             gradient_of(weights).data_ptr(),

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from proxrl.agents import layers
 from proxrl.agents.chain import Chain, Function, Layer, Recorded
-from proxrl.agents.compiled import compiled
+from proxrl.agents.compiled import compile_chain
 from proxrl.agents.noisy import NoisyLinear
 from proxrl.agents.padding import SameConvolution
 from proxrl.errors import UserError
@@ -66,7 +66,7 @@ class ConvNet(nn.Module):
             return Chain(images, [*map(layers.Convolution, convolutions), *dense])
         first = layers.SmallConvolution(convolutions[0], self._spec)
         chain = Chain(first.inputs, [first, *dense])
-        return compiled(chain, [convolutions[0], *self.dense.modules_in_order], self._spec)
+        return compile_chain(chain, [convolutions[0], *self.dense.modules_in_order], self._spec)
 
     def forward(self, states: Tensor) -> Tensor:
         images = scaled_images(states, self._spec).permute(0, 3, 1, 2)
@@ -107,7 +107,7 @@ class Dense(nn.Module):
 
     def as_chain(self) -> Function:
         chain = Chain(lambda states: states.flatten(1).float(), self.chain_layers())
-        return compiled(chain, self.modules_in_order)
+        return compile_chain(chain, self.modules_in_order)
 
     def forward(self, states: Tensor) -> Tensor:
         values = states.flatten(1).float()

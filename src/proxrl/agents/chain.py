@@ -4,8 +4,9 @@
     backward(dh_doutputs)      # dh/dw is now in the .grad of every parameter
 
 Built-in bodies are a `Chain` of layers with their own backward pass (`agents/layers.py`): no graph
-is recorded, every gradient is written in place, and that of the input is never computed. Any other
-module is `Recorded` by autograd. The choice is made when the network is built.
+is recorded, every gradient is written in place, and that of the input is never computed. If they
+are small, compiled functions take the place of the chain (`agents/compiled.py`). Any other module
+is `Recorded` by autograd. The choice is made when the network is built.
 
 A chain of small layers is also a function of one state on arrays (`of_state`), for acting: with one
 state, a call of PyTorch takes longer than its arithmetic.

@@ -5,7 +5,7 @@ So the calls of a network's layers, with all of their arguments, are put togethe
 number of states that the network is given, on buffers of their own; applying the network is then to
 copy the states and to make these calls.
 
-Without the compiled library (`native/library.py`), on another device, with autograd, on images of
+Without the compiled library (`native/`), on another device, with autograd, on images of
 more than two values, and for layers so large that PyTorch is faster, the chain itself computes the
 same function up to rounding.
 """
@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from proxrl.agents.chain import Backward, Chain, Function
 from proxrl.agents.kernels import Convolution, Dense
@@ -23,13 +24,14 @@ from proxrl.agents.weights import gradient_of
 from proxrl.native import library
 from proxrl.types import Array, ArrayFunction, ObservationSpec
 
-MOST_PRODUCTS = 6_000_000  # of a layer, for the whole batch; above, PyTorch is faster
+MOST_PRODUCTS = 10_000_000  # of a layer, for the whole batch; above, PyTorch is faster (AVX2)
 MOST_PLANS = 8  # kept by a network
 
 Layers = list[Dense | Convolution]
+Places = list[tuple[int, tuple[int, ...]]]  # addresses and strides
 
 
-def compiled(
+def compile_chain(
     chain: Chain, modules: Sequence[nn.Module], spec: ObservationSpec | None = None
 ) -> Function:
     """The function of these modules with a ReLU after each but the last: compiled if the library
@@ -63,8 +65,10 @@ class Compiled:
         outputs, turn = plan.outputs_of(states), plan.turn
 
         def backward(gradient: Tensor) -> None:
-            if plan.turn != turn:
-                raise RuntimeError("the network was applied again before its backward pass")
+            if plan.turn != turn or plan.places != self._places(backward=True):
+                raise RuntimeError(
+                    "the network was applied again, or moved, before its backward pass"
+                )
             plan.differentiate(gradient)
 
         return outputs, backward
@@ -72,7 +76,7 @@ class Compiled:
     def of_state(self) -> ArrayFunction | None:
         if not all(layer.is_here for layer in self._layers):
             return self._chain.of_state()
-        plan = _Plan(self._layers, 1, [], backward=False)
+        plan = _Plan(self._layers, 1, self._places(backward=False), backward=False)
         place: Array = plan.states.numpy()[0]
         outputs: Array = plan.outputs.numpy()[0]
 
@@ -87,31 +91,31 @@ class Compiled:
         """The calls for this number of states; None if PyTorch must compute it."""
         if _is_watched() or not states.is_cpu or not self._layers[0].takes(states):
             return None
-        batch, addresses = states.shape[0], self._addresses(backward)
-        key = (batch, backward, threading.get_ident())  # buffers are for one thread
-        plan = self._plans.get(key)
-        if plan is None or plan.addresses != addresses:
+        batch, places = states.shape[0], self._places(backward)
+        plan = self._plans.take((batch, backward))
+        if plan is None or plan.places != places:
             most = batch * max(layer.products for layer in self._layers)
-            if not 0 < most <= MOST_PRODUCTS or not all(layer.is_here for layer in self._layers):
+            if most > MOST_PRODUCTS or batch == 0 or not all(one.is_here for one in self._layers):
                 return None
-            plan = _Plan(self._layers, batch, addresses, backward)
-            self._plans.keep(key, plan)
+            plan = _Plan(self._layers, batch, places, backward)
+        self._plans.keep((batch, backward), plan)
         return plan
 
-    def _addresses(self, backward: bool) -> list[int]:
+    def _places(self, backward: bool) -> Places:
         """Where the weights are, and their gradients: a plan is for these."""
-        addresses = [parameter.data_ptr() for parameter in self._parameters]
+        places: Places = [(one.data_ptr(), one.stride()) for one in self._parameters]
         if backward:
-            addresses += [gradient_of(parameter).data_ptr() for parameter in self._parameters]
-        return addresses
+            gradients = map(gradient_of, self._parameters)
+            places += [(one.data_ptr(), one.stride()) for one in gradients]
+        return places
 
 
 class _Plan:
     """The calls of all layers for `batch` states, and what they read and write."""
 
     @torch.inference_mode(False)
-    def __init__(self, layers: Layers, batch: int, addresses: list[int], backward: bool) -> None:
-        self.addresses = addresses
+    def __init__(self, layers: Layers, batch: int, places: Places, backward: bool) -> None:
+        self.places = places
         self.turn = 0  # how often it was applied
         self.states, inputs = layers[0].room(batch)
         values = [inputs, *(np.empty((batch, layer.units), np.float32) for layer in layers)]
@@ -128,7 +132,7 @@ class _Plan:
 
     def outputs_of(self, states: Tensor) -> Tensor:
         """The outputs of these states, [batch, outputs]."""
-        self.states.copy_(states.view(self.states.shape))
+        self.states.copy_(states.reshape(self.states.shape))
         self.turn += 1
         self.run()
         return self.outputs.clone()
@@ -140,18 +144,27 @@ class _Plan:
     def differentiate(self, gradient: Tensor) -> None:
         """From dh/d outputs to dh/dw, for the states of the last call."""
         assert self._gradient is not None
-        self._gradient.copy_(gradient.view(self._gradient.shape))
+        self._gradient.copy_(gradient.reshape(self._gradient.shape))
         for call in self._backward:
             call()
 
 
-class _Plans(dict[tuple[int, bool, int], _Plan]):
-    """The latest plans of a network; a copy of the network makes its own."""
+class _Plans(threading.local):
+    """The latest plans of a network, in each thread; a copy of the network makes its own."""
 
-    def keep(self, key: tuple[int, bool, int], plan: _Plan) -> None:
-        if len(self) >= MOST_PLANS:
-            del self[next(iter(self))]
-        self[key] = plan
+    def __init__(self) -> None:
+        self._kept: dict[tuple[int, bool], _Plan] = {}
+
+    def take(self, key: tuple[int, bool]) -> _Plan | None:
+        return self._kept.pop(key, None)
+
+    def keep(self, key: tuple[int, bool], plan: _Plan) -> None:
+        if len(self._kept) >= MOST_PLANS:
+            del self._kept[next(iter(self._kept))]
+        self._kept[key] = plan
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def __deepcopy__(self, memo: object) -> "_Plans":
         return _Plans()
@@ -161,9 +174,11 @@ class _Plans(dict[tuple[int, bool, int], _Plan]):
 
 
 def _is_watched() -> bool:
-    """Whether PyTorch must see the operations: autograd, a FLOP counter, tracing, vmap."""
+    """Whether PyTorch must see the operations: autograd, autocast, FLOP counters, tracing, vmap."""
     return (
         torch.is_grad_enabled()
+        or forward_ad._current_level >= 0
+        or torch.is_autocast_enabled("cpu")
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._C._get_tracing_state() is not None
         or torch._C._functorch.maybe_current_level() is not None

@@ -4,23 +4,16 @@ A layer is one call, its ReLU included, on arrays that do not move; a convolutio
 most pixels of small games are.
 """
 
-import ctypes
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from proxrl.agents.layers import array_of
 from proxrl.agents.weights import gradient_of
-from proxrl.native import CHANNELS, PANEL, SIDE, Call, library
+from proxrl.native import CHANNELS, PANEL, SIDE, Call, functions, library
 from proxrl.types import Array, ObservationSpec
 
-
-def _functions() -> ctypes.CDLL:
-    """The library; layers do not keep it, because a CDLL cannot be deep-copied or pickled."""
-    found = library()
-    assert found is not None
-    return found
+BYTES = (torch.bool, torch.uint8)
 
 
 class Dense:
@@ -40,17 +33,17 @@ class Dense:
 
     def takes(self, states: Tensor) -> bool:
         """Whether these can be the inputs of the first layer: any numbers."""
-        return states.numel() == states.shape[0] * self._inputs and states.is_contiguous()
+        return states.numel() == states.shape[0] * self._inputs
 
     def room(self, batch: int) -> tuple[Tensor, Array]:
         """Room for states as the inputs of the first layer, and the same as its x."""
-        inputs = torch.zeros(batch, self._inputs)
+        inputs = torch.zeros(batch, self._inputs, dtype=torch.float32, device="cpu")
         return inputs, inputs.numpy()
 
     def forward(self, x: Array, y: Array) -> Call:
         """From x to y, [batch, inputs] to [batch, units]."""
         weights = (array_of(self.weight), array_of(self.bias))
-        return Call(_functions().dense_forward, *self._sizes(x), x, *weights, self._relu, y)
+        return Call(functions().dense_forward, *self._sizes(x), x, *weights, self._relu, y)
 
     def backward(self, x: Array, y: Array, gradient: Array, to_x: Array | None) -> Call:
         """From dh/dy to dh/dw, and to dh/dx where there is room for it."""
@@ -58,7 +51,7 @@ class Dense:
         before = (x, array_of(self.weight), y, self._relu, gradient)
         scratch = np.empty(len(x) * self.units + rest, np.float32)
         into = (_gradient(self.weight), _gradient(self.bias), to_x)
-        return Call(_functions().dense_backward, *self._sizes(x), *before, scratch, *into)
+        return Call(functions().dense_backward, *self._sizes(x), *before, scratch, *into)
 
     def _sizes(self, x: Array) -> tuple[int, int, int]:
         return len(x), self._inputs, self.units
@@ -73,7 +66,7 @@ class Convolution:
         height, width = spec.shape[:2]
         places = (height - SIDE + 1) * (width - SIDE + 1)
         self.units = places * CHANNELS
-        self.products = places * module.weight.numel()  # per state, at most
+        self.products = 0  # few: most pixels are zero
         self._spec = spec
         self._image = (height, width, module.in_channels)
         padded = (height + SIDE - 1) * (width + SIDE - 1)
@@ -92,12 +85,12 @@ class Convolution:
 
     def takes(self, states: Tensor) -> bool:
         """Whether these can be the inputs: bytes."""
-        return states.element_size() == 1 and states.shape[1:] == self._spec.state_shape
+        return states.dtype in BYTES and states.shape[1:] == self._spec.state_shape
 
     def room(self, batch: int) -> tuple[Tensor, Array]:
         """Room for states [batch, stack, height, width(, channels)], and the same memory as images
         [batch, height, width, stack x channels] (`layers.to_images`)."""
-        images = torch.zeros((batch, *self._image), dtype=torch.uint8)
+        images = torch.zeros((batch, *self._image), dtype=torch.uint8, device="cpu")
         stacked = images.view(batch, *self._spec.shape[:2], self._spec.stack, -1)
         states = stacked.permute(0, 3, 1, 2, 4)
         return states.view(batch, *self._spec.state_shape), images.numpy()
@@ -106,14 +99,14 @@ class Convolution:
         """From images to y, [batch, units]."""
         weights = (array_of(self.weight.permute(0, 2, 3, 1)), array_of(self.bias))
         before = (len(x), *self._image, x)
-        return Call(_functions().convolution_forward, *before, *weights, self._room(), y)
+        return Call(functions().convolution_forward, *before, *weights, self._room(), y)
 
     def backward(self, x: Array, y: Array, gradient: Array, to_x: Array | None) -> Call:
         """From dh/dy to dh/dw."""
         assert to_x is None, "this convolution must be the first layer"
         before = (len(x), *self._image, x, y, gradient, self._room())
         into = (_gradient(self.weight, (0, 2, 3, 1)), _gradient(self.bias))
-        return Call(_functions().convolution_backward, *before, *into)
+        return Call(functions().convolution_backward, *before, *into)
 
     def _room(self) -> Array:
         return np.empty(self._scratch, np.float32)

@@ -1,6 +1,6 @@
-"""Parts of an update of small networks on one CPU core, compiled from C."""
+"""Parts of an update of small networks on one CPU core, and of the replay, compiled from C."""
 
-from proxrl.native.call import CHANNELS, FANOUT, PANEL, SIDE, Call
-from proxrl.native.library import library
+from proxrl.native.call import CHANNELS, FANOUT, PANEL, SIDE, STEP, Call
+from proxrl.native.loading import functions, library
 
-__all__ = ["CHANNELS", "FANOUT", "PANEL", "SIDE", "Call", "library"]
+__all__ = ["CHANNELS", "FANOUT", "PANEL", "SIDE", "STEP", "Call", "functions", "library"]

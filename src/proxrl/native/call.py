@@ -1,4 +1,4 @@
-"""A compiled function with its arguments, and the sizes that its callers must know."""
+"""A compiled function with its arguments, and what its callers must know of the C code."""
 
 from collections.abc import Callable
 
@@ -9,6 +9,9 @@ from proxrl.types import Array
 SIDE, CHANNELS = 3, 16  # of the convolution in `layers.c`
 PANEL = 32  # columns of a product there, at most
 FANOUT = 100  # of a sum tree in `replay.c`
+STEP = np.dtype(  # a record of the replay's log
+    [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
+)
 
 
 class Call:

@@ -4,12 +4,12 @@ import ctypes
 
 import numpy as np
 
-from proxrl.native.call import CHANNELS, FANOUT, PANEL, SIDE, Call
+from proxrl.native.call import CHANNELS, FANOUT, PANEL, SIDE, STEP, Call
 from proxrl.types import Array
 
 
 def is_right(found: ctypes.CDLL) -> bool:
-    """Whether the functions agree with NumPy: compilers have errors too."""
+    """Whether all of them do."""
     generator = np.random.default_rng(0)
     return (
         _dense_is_right(found, generator, relu=True)
@@ -130,17 +130,17 @@ def _tree_is_right(found: ctypes.CDLL, generator: np.random.Generator) -> bool:
     levels = [np.zeros((3, FANOUT)), np.zeros((1, FANOUT))]
     addresses = np.array([level.ctypes.data for level in levels], np.uintp)
     weights, leaves = generator.integers(0, 3, size).astype(float), np.arange(size)
-    left, drawn = np.arange(0.5, weights.sum(), 7.0), np.full(len(leaves), -1)
+    left = np.arange(0.5, weights.sum(), 7.0)
+    drawn = np.full(len(left), -1)
     Call(found.tree_set, 2, addresses, size, leaves, weights)()
     Call(found.tree_draw, 2, addresses, len(left), left, drawn)()
     expected = np.searchsorted(weights.cumsum(), left, side="right")
-    return levels[1].sum() == weights.sum() and np.array_equal(drawn[: len(left)], expected)
+    return levels[1].sum() == weights.sum() and np.array_equal(drawn, expected)
 
 
 def _transitions_are_right(found: ctypes.CDLL) -> bool:
     """Two steps of an episode that ends by a termination, and the last of one that is truncated."""
-    fields = [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
-    steps = np.array([(7, 1.0, 5, 0, 0), (8, 2.0, 6, 1, 1), (10, 4.0, 7, 9, 2)], fields)
+    steps = np.array([(7, 1.0, 5, 0, 0), (8, 2.0, 6, 1, 1), (10, 4.0, 7, 9, 2)], STEP)
     numbers, powers = np.array([3, 4, 5]), np.array([1.0, 0.5, 0.25], np.float32)
     actions, slots = np.full(3, -1), np.full((2, 6), -1)
     returns, discounts = _unset(3), _unset(3)

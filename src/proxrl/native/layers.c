@@ -86,47 +86,56 @@ INLINE void product(size_t rows, size_t columns, size_t depth, const float *a, s
 enum { SHARED = LANES / 8, ROWS = SHARED == 1 ? 4 : 8, GROUPS = SHARED == 1 ? 3 : 2 };
 enum { UNITS = SHARED * GROUPS };
 
-/* Eight numbers of one row for each of the SHARED units, and of SHARED rows, `next` numbers apart.
-   Sums of the partial sums of UNITS units. */
+/* Eight numbers, or the `left` that there are and zeros, for each of SHARED units, whose numbers are
+   `next` apart: 0 for the same ones. And from the partial sums of units to y: without a branch, which
+   would be mispredicted half of the time, and max(0, NaN) is NaN in this order. */
 #ifdef __AVX512F__
-INLINE lanes repeat(const float *from)
+INLINE lanes join(const float *from, size_t next, size_t left)
 {
-    return (lanes)_mm512_broadcast_f32x8(_mm256_loadu_ps(from));
+    const __mmask8 there = left >= 8 ? 0xff : (1 << left) - 1;
+    const __m256 first = left >= 8 ? _mm256_loadu_ps(from) : _mm256_maskz_loadu_ps(there, from);
+    if (next == 0)
+        return (lanes)_mm512_broadcast_f32x8(first);
+    const float *const other = from + next;
+    const __m256 second = left >= 8 ? _mm256_loadu_ps(other) : _mm256_maskz_loadu_ps(there, other);
+    return (lanes)_mm512_insertf32x8(_mm512_castps256_ps512(first), second, 1);
 }
 
-INLINE lanes join(const float *from, size_t next)
-{
-    const __m512 first = _mm512_castps256_ps512(_mm256_loadu_ps(from));
-    return (lanes)_mm512_insertf32x8(first, _mm256_loadu_ps(from + next), 1);
-}
-
-INLINE void add_up(const lanes *partial, float *sums)
+INLINE void finish(const int units, const lanes *partial, const float *bias, int with_relu, float *y)
 {
     const __m512 first = (__m512)partial[0], second = (__m512)partial[1];
     const __m512 fours = _mm512_shuffle_f32x4(first, second, 0x88) + /* 0 + 4, 1 + 5, 2 + 6, 3 + 7 */
                          _mm512_shuffle_f32x4(first, second, 0xdd);
     const __m512 twos = fours + _mm512_permute_ps(fours, 0x4e);
     const __m512 ones = twos + _mm512_permute_ps(twos, 0xb1);
-    _mm512_mask_compressstoreu_ps(sums, 0x1111, ones);
+    const __m512i firsts = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    __m128 sums = _mm512_castps512_ps128(_mm512_permutexvar_ps(firsts, ones));
+    sums += units == 1 ? _mm_load_ss(bias) : _mm_loadu_ps(bias);
+    if (with_relu)
+        sums = _mm_max_ps(_mm_setzero_ps(), sums);
+    if (units == 1)
+        _mm_store_ss(y, sums);
+    else
+        _mm_storeu_ps(y, sums);
 }
 #else
-INLINE lanes repeat(const float *from)
+INLINE lanes join(const float *from, size_t next, size_t left)
 {
-    return load(from);
+    if (left >= 8)
+        return load(from);
+    const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i there = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)left), places);
+    return (lanes)_mm256_maskload_ps(from, there);
 }
 
-INLINE lanes join(const float *from, size_t next)
+INLINE void finish(const int units, const lanes *partial, const float *bias, int with_relu, float *y)
 {
-    return load(from);
-}
-
-INLINE void add_up(const lanes *partial, float *sums)
-{
-    UNROLL for (int j = 0; j < UNITS; j++) {
+    UNROLL for (int j = 0; j < units; j++) {
         const __m256 eight = (__m256)partial[j];
         const __m128 fours = _mm256_castps256_ps128(eight) + _mm256_extractf128_ps(eight, 1);
         const __m128 twos = fours + _mm_movehl_ps(fours, fours); /* 0 + 4 + (2 + 6), 1 + 5 + ... */
-        sums[j] = twos[0] + twos[1];
+        const __m128 sum = _mm_set_ss(bias[j] + (twos[0] + twos[1]));
+        _mm_store_ss(y + j, with_relu ? _mm_max_ss(_mm_setzero_ps(), sum) : sum);
     }
 }
 #endif
@@ -141,26 +150,17 @@ INLINE void dots(const int rows, const int units, size_t inputs, const float *re
     lanes partial[ROWS][GROUPS];
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < GROUPS; j++) partial[i][j] = (lanes){0};
-    size_t k = 0;
-    for (; k + 8 <= inputs; k += 8) {
+    for (size_t k = 0; k < inputs; k += 8) {
         lanes weights[GROUPS];
         UNROLL for (int j = 0; j < groups; j++)
-            weights[j] = join(w + j * SHARED * inputs + k, next);
+            weights[j] = join(w + j * SHARED * inputs + k, next, inputs - k);
         UNROLL for (int i = 0; i < rows; i++) {
-            const lanes values = repeat(x + i * inputs + k);
+            const lanes values = join(x + i * inputs + k, 0, inputs - k);
             UNROLL for (int j = 0; j < groups; j++) partial[i][j] += values * weights[j];
         }
     }
-    UNROLL for (int i = 0; i < rows; i++) {
-        float sums[UNITS];
-        add_up(partial[i], sums);
-        UNROLL for (int j = 0; j < units; j++) {
-            float sum = bias[j] + sums[j];
-            for (size_t last = k; last < inputs; last++)
-                sum += x[i * inputs + last] * w[j * inputs + last];
-            y[i * y_row + j] = with_relu && sum < 0 ? 0 : sum;
-        }
-    }
+    UNROLL for (int i = 0; i < rows; i++)
+        finish(units, partial[i], bias, with_relu, y + i * y_row);
 }
 
 /* --------------------------------------------------------------------------------- dense layers */
@@ -192,12 +192,21 @@ void dense_backward(size_t batch, size_t inputs, size_t units, const float *x, c
 {
     float *const g = scratch, *const rest = scratch + batch * units;
     memset(to_bias, 0, units * sizeof *to_bias);
-    for (size_t i = 0; i < batch; i++)
-        for (size_t j = 0; j < units; j++) {
+    for (size_t i = 0; i < batch; i++) {
+        size_t j = 0;
+        for (; j + LANES <= units; j += LANES) {
+            const size_t at = i * units + j;
+            const lanes passed = with_relu ? before_relu(load(gradient + at), load(y + at))
+                                           : load(gradient + at);
+            store(g + at, passed);
+            store(to_bias + j, load(to_bias + j) + passed);
+        }
+        for (; j < units; j++) {
             const size_t at = i * units + j;
             g[at] = with_relu && y[at] <= 0 ? 0 : gradient[at];
             to_bias[j] += g[at];
         }
+    }
     product(units, inputs, batch, g, 1, units, x, to_weight, rest);
     if (to_x)
         product(batch, inputs, units, g, units, 1, weight, to_x, rest);
@@ -207,8 +216,7 @@ void dense_backward(size_t batch, size_t inputs, size_t units, const float *x, c
 
    The images of small games are mostly zeros. So each value that is not zero is added to the nine
    places of the output that it reaches: three runs of three places, contiguous in memory. Borders
-   of two places around the output take what falls outside. `native/library.py` has these sizes
-   too. */
+   of two places around the output take what falls outside. `native/call.py` has these sizes too. */
 
 enum { CHANNELS = 16, RUN = 3 * CHANNELS };
 

@@ -31,7 +31,7 @@ void tree_set(size_t depth, double *const *levels, size_t count, const int64_t *
         }
 }
 
-/* From `left`, how far into the sum of all weights, to the leaves there. Rounding may raise `left` to
+/* The sum must be positive. From `left`, how far into it, to the leaves there. Rounding may raise `left` to
    the sum of a node: it is kept below, so that the first child whose running sum is larger always
    has a positive weight. */
 void tree_draw(size_t depth, double *const *levels, size_t count, const double *left,
@@ -67,7 +67,8 @@ typedef struct {
     float reward;
     int16_t action;
     uint8_t age, end;
-} step;
+} step; /* STEP in call.py */
+_Static_assert(sizeof(step) == 16, "a record of the log");
 enum { RUNNING = 0, TERMINATED = 1 };
 
 /* The slots of a state that ends at `frame`, oldest first and `apart` numbers apart. */

@@ -80,7 +80,7 @@ void categorical_targets(size_t batch, size_t actions, size_t atoms, const float
                          const float *returns, const float *discounts, const float *support,
                          float *scratch, float *targets)
 {
-    const float gap = support[1] - support[0];
+    const double gap = ((double)support[atoms - 1] - support[0]) / (atoms - 1);
     float *const probabilities = scratch, *const best = scratch + atoms;
     memset(targets, 0, batch * atoms * sizeof *targets);
     for (size_t i = 0; i < batch; i++, targets += atoms) {
@@ -94,7 +94,7 @@ void categorical_targets(size_t batch, size_t actions, size_t atoms, const float
         }
         for (size_t j = 0; j < atoms; j++) {
             const float moved = fmaf(discounts[i], support[j], returns[i]);
-            float place = (moved - support[0]) / gap;
+            double place = ((double)moved - support[0]) / gap;
             place = place < 0 ? 0 : place > atoms - 1 ? atoms - 1 : place; /* NaN stays */
             const size_t below = place < atoms - 1 ? (size_t)place : atoms - 2;
             const float share = place - below;

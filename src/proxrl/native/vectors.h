@@ -3,6 +3,8 @@
    The C code is compiled for each (setup.py); without these, PyTorch is many times faster. Both have
    the same bits: a register holds more numbers, but no number is computed in another order. */
 
+#pragma once
+
 #include <immintrin.h>
 #include <math.h>
 #include <stddef.h>

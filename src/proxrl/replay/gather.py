@@ -1,6 +1,5 @@
 """From step numbers to a minibatch: one gather of all states into preallocated tensors."""
 
-import ctypes
 import itertools
 import math
 from collections.abc import Callable
@@ -9,11 +8,13 @@ import cv2
 import numpy as np
 import torch
 
-from proxrl.native import Call, library
+from proxrl.native import Call, functions, library
 from proxrl.replay.log import ReplayLog
 from proxrl.replay.nstep import n_step, powers_of
 from proxrl.transfer import to_device
 from proxrl.types import Array, Batch, ObservationSpec
+
+PAIRWISE = 8  # from here on NumPy does not add rewards one after the other
 
 
 class Gather:
@@ -26,11 +27,9 @@ class Gather:
         self.batch_size = batch_size
         self._n = n
         self._device = device
-        compiled = library()
+        compiled = library() is not None and n < PAIRWISE
         self._transitions = (
-            _in_numpy(log, n, discount)
-            if compiled is None
-            else _in_c(compiled, log, batch_size, n, discount)
+            _in_c(log, batch_size, n, discount) if compiled else _in_numpy(log, n, discount)
         )
         self._frames = torch.from_numpy(log.frames).flatten(1)  # [slots, values]: shares memory
         # Both states of every transition: gathered with the stack outermost, then with the stack
@@ -49,6 +48,8 @@ class Gather:
 
     def __call__(self, steps: Array) -> Batch:
         """The transitions starting at these steps; states are valid until the call after next."""
+        if len(steps) != self.batch_size:
+            raise ValueError(f"{len(steps)} steps for batches of {self.batch_size}")
         actions, returns, discounts, slots = self._transitions(steps)
         states, next_states = self._gather(torch.from_numpy(slots.reshape(-1)))
         return Batch(
@@ -91,20 +92,18 @@ def _in_numpy(log: ReplayLog, n: int, discount: float) -> Callable[[Array], Tran
     return transitions
 
 
-def _in_c(
-    compiled: ctypes.CDLL, log: ReplayLog, batch: int, n: int, discount: float
-) -> Callable[[Array], Transitions]:
-    """The same, compiled, for batches of this size."""
+def _in_c(log: ReplayLog, batch: int, n: int, discount: float) -> Callable[[Array], Transitions]:
+    """The same, compiled, for batches of this size; with the same bits for n < PAIRWISE."""
     stack, (records, frames) = log.spec.stack, log.rings
     numbers, actions = np.empty((2, batch), np.int64)
     returns, discounts = np.empty((2, batch), np.float32)
     slots = np.empty((stack, 2 * batch), np.int64)
     rings = (records, len(records), stack, frames, log.zero_slot, powers_of(discount, n))
     into = (actions, returns, discounts, slots)
-    read = Call(compiled.read_transitions, batch, n, numbers, *rings, *into)
+    read = Call(functions().read_transitions, batch, n, numbers, *rings, *into)
 
     def transitions(steps: Array) -> Transitions:
-        numbers[:] = steps
+        np.copyto(numbers, steps, casting="same_kind")
         read()
         return actions.copy(), returns.copy(), discounts.copy(), slots
 

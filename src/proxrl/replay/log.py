@@ -27,14 +27,12 @@ import numpy as np
 
 from proxrl.errors import UserError
 from proxrl.files import plain, what_is
+from proxrl.native import STEP
 from proxrl.replay.checksums import RingChecksums, blocks
 from proxrl.types import Array, End, ObservationSpec, State
 
 RESERVE = 3  # checkpoint intervals: the newest two, and the one being written
 
-STEP = np.dtype(
-    [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
-)
 FRAMES, STEPS = "frames.bin", "steps.bin"
 ZEROS = 1 << 24  # bytes written at a time
 MAX_STACK = 255  # an age is stored in one byte

@@ -8,7 +8,7 @@ and only leaves need to be saved. The compiled functions (`native/replay.c`) hav
 
 import numpy as np
 
-from proxrl.native import FANOUT, library
+from proxrl.native import FANOUT, Call, functions, library
 from proxrl.types import Array
 
 
@@ -24,7 +24,6 @@ class SumTree:
             self._levels.append(np.zeros((nodes, FANOUT)))
             if nodes == 1:
                 break
-        self._addresses = np.array([level.ctypes.data for level in self._levels], np.uintp)
 
     @property
     def leaves(self) -> Array:
@@ -32,10 +31,9 @@ class SumTree:
         leaves: Array = self._levels[0].reshape(-1)[: self._size]
         return leaves
 
-    @property
-    def _tree(self) -> tuple[int, int]:
-        """For compiled functions."""
-        return len(self._levels), self._addresses.ctypes.data
+    def _tree(self) -> tuple[int, Array]:
+        """The levels' number and addresses, for compiled functions."""
+        return len(self._levels), np.array([level.ctypes.data for level in self._levels], np.uintp)
 
     @property
     def total(self) -> float:
@@ -43,12 +41,12 @@ class SumTree:
 
     def set(self, leaves: Array, weights: Array) -> None:
         """Set the weights of these leaves (the last value wins for duplicates)."""
-        compiled = library()
-        if compiled is not None:
-            leaves, weights = np.ascontiguousarray(leaves, np.int64), np.asarray(weights, float)
-            if leaves.size and not 0 <= leaves.min() <= leaves.max() < self._size:
-                raise IndexError(f"leaves must be below {self._size}")
-            compiled.tree_set(*self._tree, leaves.size, leaves.ctypes.data, weights.ctypes.data)
+        if len(leaves) and not 0 <= leaves.min() <= leaves.max() < self._size:
+            raise IndexError(f"leaves must be in [0, {self._size})")
+        if library() is not None:
+            leaves = np.ascontiguousarray(leaves, np.int64)
+            weights = np.ascontiguousarray(np.broadcast_to(weights, leaves.shape), np.float64)
+            Call(functions().tree_set, *self._tree(), len(leaves), leaves, weights)()
             return
         self._levels[0].reshape(-1)[leaves] = weights
         nodes = leaves
@@ -66,10 +64,9 @@ class SumTree:
         """`count` leaves in proportion to their weights, one from each of `count` equal strata."""
         total = self.total
         left = (np.arange(count) + generator.random(count)) * (total / count)
-        compiled = library()
-        if compiled is not None and total > 0.0:
+        if library() is not None and total > 0.0:
             found = np.empty(count, np.int64)
-            compiled.tree_draw(*self._tree, count, left.ctypes.data, found.ctypes.data)
+            Call(functions().tree_draw, *self._tree(), count, left, found)()
             return found
         nodes = np.zeros(count, dtype=np.int64)
         rows = np.arange(count)

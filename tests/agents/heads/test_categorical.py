@@ -129,7 +129,7 @@ def test_compiled_targets_and_losses_are_pytorchs(actions: int, atoms: int) -> N
         with torch.inference_mode():
             mine = head.targets(each, following)
             found = head.loss(logits, taken, targets)
-        torch.testing.assert_close(mine, targets, rtol=1e-4, atol=5e-5)  # a place up to 50, rounded
+        torch.testing.assert_close(mine, targets, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(mine.sum(dim=1), torch.ones(size))
         for ours, its in zip(found, expected, strict=True):
             torch.testing.assert_close(ours, its, rtol=1e-4, atol=1e-5)
@@ -137,6 +137,16 @@ def test_compiled_targets_and_losses_are_pytorchs(actions: int, atoms: int) -> N
         torch.testing.assert_close(
             torch.from_numpy(values), head.values(logits), rtol=1e-4, atol=1e-4
         )
+
+
+def test_other_dtypes_are_left_to_pytorch() -> None:
+    logits = torch.randn(4, 2, 5, dtype=torch.float64)
+    head, actions = Categorical(5, -1.0, 1.0).double(), torch.tensor([0, 1, 1, 0])
+    targets = torch.rand(4, 5, dtype=torch.float64).softmax(dim=1)
+    expected = head.loss(logits, actions, targets)
+    with torch.inference_mode():
+        assert all(map(torch.equal, head.loss(logits, actions, targets), expected))
+    np.testing.assert_allclose(head.of_state()(logits[0].numpy()), head.values(logits)[0])
 
 
 def test_what_is_not_a_number_stays_so() -> None:

@@ -92,6 +92,16 @@ def test_compiled_losses_show_what_is_not_a_number_and_no_action() -> None:
     assert found.losses.isnan().tolist() == [True, False, False]
 
 
+def test_actions_and_targets_that_do_not_fit_are_left_to_pytorch() -> None:
+    values, targets, actions = torch.randn(4, 2), torch.randn(4), torch.tensor([0, 1, 1, 0])
+    with torch.inference_mode():
+        expected = Expected("huber").loss(values, actions, targets)
+        found = Expected("huber").loss(values, actions.int(), targets)
+        assert all(map(torch.equal, found, expected))
+        with pytest.raises(RuntimeError):
+            Expected("huber").loss(values, actions, targets[:2])
+
+
 @pytest.mark.skipif(library() is None, reason="PyTorch raises")
 def test_an_action_that_does_not_exist_has_no_finite_loss() -> None:
     with torch.inference_mode():

@@ -1,9 +1,9 @@
 """Heads: expected returns, or their distribution; one file each.
 
 A head interprets the `size` outputs of a network body for each action: their value (`values`, and
-`of_state` in NumPy), their targets (`targets`), and the loss with its gradient (`loss`). A new head
-is a class with these methods, the name of its loss (`loss_name`) and what helps if that diverges
-(`advice`), and an entry in `make_head`.
+`of_state` on arrays), their targets (`targets`), and the loss with its gradient (`loss`). A new
+head is a class with these methods, the name of its loss (`loss_name`) and what helps if that
+diverges (`advice`), and an entry in `make_head`.
 """
 
 from proxrl.agents.heads.base import Loss, at_action, of_action

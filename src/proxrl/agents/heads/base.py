@@ -1,5 +1,6 @@
 """The result of a head's loss, and indexing by action."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,15 +18,31 @@ class Loss(NamedTuple):
     priorities: Tensor  # |TD error| or cross-entropy, [batch]
 
 
-def are_compiled(*tensors: Tensor) -> bool:
+def are_compiled(numbers: Sequence[Tensor], actions: Tensor | None = None) -> bool:
     """Whether the compiled functions (`native/update.c`), which take less time than PyTorch's, can
-    read these: in an update on the CPU."""
+    read these, all as long as the first: in an update on the CPU."""
+    batch = len(numbers[0])
     return (
         torch.is_inference_mode_enabled()
         and library() is not None
         and torch._C._len_torch_dispatch_stack() == 0
-        and all(t.is_cpu and t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
+        and all(_fits(tensor, torch.float32, batch) for tensor in numbers)
+        and (actions is None or _fits(actions, torch.int64, batch))
     )
+
+
+def _fits(tensor: Tensor, dtype: torch.dtype, batch: int) -> bool:
+    return (
+        tensor.is_cpu
+        and tensor.dtype == dtype
+        and tensor.shape[0] == batch
+        and tensor.is_contiguous()
+    )
+
+
+def addresses(*tensors: Tensor) -> list[int]:
+    """For compiled functions."""
+    return [tensor.data_ptr() for tensor in tensors]
 
 
 def of_action(outputs: Tensor, actions: Tensor) -> Tensor:

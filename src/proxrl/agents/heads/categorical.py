@@ -10,14 +10,12 @@ The squared error becomes the cross-entropy between Phi of z(s', a*; theta) and 
 the largest expected return.
 """
 
-import ctypes
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from proxrl.agents.heads.base import Loss, are_compiled, at_action, of_action
-from proxrl.native import Call, library
+from proxrl.agents.heads.base import Loss, addresses, are_compiled, at_action, of_action
+from proxrl.native import Call, functions, library
 from proxrl.types import Array, ArrayFunction, Batch
 
 
@@ -38,10 +36,10 @@ class Categorical(nn.Module):
         return expected_values(outputs, self.support)
 
     def of_state(self) -> ArrayFunction:
-        """`values` of one state in NumPy: logits [actions, atoms] to [actions]."""
-        support, compiled = self.support.numpy(), library()
-        if compiled is not None:
-            return _compiled_values(compiled, support)
+        """`values` of one state on arrays: logits [actions, atoms] to [actions]."""
+        support = self.support.numpy()
+        if library() is not None and self._is_single():
+            return _compiled_values(support)
 
         def values(logits: Array) -> Array:
             weights = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -53,7 +51,8 @@ class Categorical(nn.Module):
 
     def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
         """Phi of r + gamma z(s', a*; theta), [batch, atoms]; `chooser` as in `Expected`."""
-        if chooser is None and are_compiled(next_outputs, batch.returns, batch.discounts):
+        numbers = (next_outputs, batch.returns, batch.discounts)
+        if chooser is None and self._is_single() and are_compiled(numbers):
             return self._compiled_targets(batch, next_outputs)
         probabilities = next_outputs.softmax(dim=-1)
         if chooser is None:
@@ -63,7 +62,7 @@ class Categorical(nn.Module):
 
     def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
         """The cross-entropy, whose gradient is softmax(logits) - targets."""
-        if are_compiled(outputs, targets) and actions.is_contiguous():
+        if self._is_single() and are_compiled((outputs, targets), actions):
             return self._compiled_loss(outputs, actions, targets)
         log_probabilities = of_action(outputs, actions).log_softmax(dim=-1)
         losses = -(targets * log_probabilities).sum(dim=-1)
@@ -71,29 +70,26 @@ class Categorical(nn.Module):
         gradients = at_action((probabilities - targets) / len(losses), actions, outputs)
         return Loss(losses, gradients, probabilities @ self.support, losses)
 
+    def _is_single(self) -> bool:
+        """Whether the support is as the compiled functions read it."""
+        return self.support.is_cpu and self.support.dtype == torch.float32
+
     def _compiled_targets(self, batch: Batch, next_logits: Tensor) -> Tensor:
-        compiled, size = library(), next_logits.shape[0]
-        assert compiled is not None
-        targets, scratch = (
-            next_logits.new_empty(size, self.size),
-            next_logits.new_empty(2, self.size),
-        )
-        read = (next_logits, batch.returns, batch.discounts, self.support, scratch)
-        addresses = (tensor.data_ptr() for tensor in (*read, targets))
-        compiled.categorical_targets(*next_logits.shape, *addresses)
+        targets = next_logits.new_empty(next_logits.shape[0], self.size)
+        scratch = next_logits.new_empty(2, self.size)
+        read = (next_logits, batch.returns, batch.discounts, self.support)
+        functions().categorical_targets(*next_logits.shape, *addresses(*read, scratch, targets))
         return targets
 
     def _compiled_loss(self, logits: Tensor, actions: Tensor, targets: Tensor) -> Loss:
-        compiled, found = library(), logits.new_empty(2, logits.shape[0])
-        assert compiled is not None
-        gradients = torch.empty_like(logits)
-        tensors = (logits, actions, targets, self.support, found, gradients)
-        compiled.categorical_loss(*logits.shape, *(tensor.data_ptr() for tensor in tensors))
+        found, gradients = logits.new_empty(2, logits.shape[0]), torch.empty_like(logits)
+        read = (logits, actions, targets, self.support)
+        functions().categorical_loss(*logits.shape, *addresses(*read, found, gradients))
         losses, values = found.unbind()
         return Loss(losses, gradients, values, losses)
 
 
-def _compiled_values(compiled: ctypes.CDLL, support: Array) -> ArrayFunction:
+def _compiled_values(support: Array) -> ArrayFunction:
     """`Categorical.of_state`, compiled; for one thread."""
     calls: dict[tuple[int, ...], tuple[Array, Array, Call]] = {}
 
@@ -102,7 +98,7 @@ def _compiled_values(compiled: ctypes.CDLL, support: Array) -> ArrayFunction:
             rows, found = np.empty(logits.shape, np.float32), np.empty(len(logits), np.float32)
             scratch = np.empty(len(support), np.float32)
             arguments = (*logits.shape, rows, support, scratch, found)
-            calls[logits.shape] = rows, found, Call(compiled.categorical_values, *arguments)
+            calls[logits.shape] = rows, found, Call(functions().categorical_values, *arguments)
         rows, found, call = calls[logits.shape]
         rows[:] = logits
         call()

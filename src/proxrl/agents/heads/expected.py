@@ -6,8 +6,8 @@ h(theta, w) = mean_B ( r + gamma max_a' Q(s', a'; theta) - Q(s, a; w) )^2       
 import torch
 from torch import Tensor, nn
 
-from proxrl.agents.heads.base import Loss, are_compiled, at_action, of_action
-from proxrl.native import library
+from proxrl.agents.heads.base import Loss, addresses, are_compiled, at_action, of_action
+from proxrl.native import functions
 from proxrl.types import ArrayFunction, Batch
 
 
@@ -26,7 +26,7 @@ class Expected(nn.Module):
         return outputs
 
     def of_state(self) -> ArrayFunction:
-        """`values` of one state in NumPy: outputs [actions, 1] to [actions]."""
+        """`values` of one state on arrays: outputs [actions, 1] to [actions]."""
         return lambda outputs: outputs[:, 0]
 
     def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
@@ -35,7 +35,8 @@ class Expected(nn.Module):
         `next_outputs` are the target network's. With `chooser`, the online network's values
         [batch, actions], these select the action (double DQN).
         """
-        if chooser is None and are_compiled(next_outputs, batch.returns, batch.discounts):
+        numbers = (next_outputs, batch.returns, batch.discounts)
+        if chooser is None and are_compiled(numbers):
             return _compiled_targets(batch, next_outputs)
         if chooser is None:
             bootstrap = next_outputs.amax(dim=1)
@@ -46,7 +47,7 @@ class Expected(nn.Module):
     def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
         """Squared as in the paper (no factor 1/2), or Huber with threshold 1: e^2/2, and |e| - 1/2
         where |e| > 1. With its derivative d = clip(e, -1, 1), both are d (e - d/2)."""
-        if are_compiled(outputs, targets) and actions.is_contiguous():
+        if targets.dim() == 1 and are_compiled((outputs, targets), actions):
             return _compiled_loss(outputs, actions, targets, self.loss_name == "huber")
         values = of_action(outputs, actions)
         errors = values - targets
@@ -61,25 +62,15 @@ class Expected(nn.Module):
 
 def _compiled_targets(batch: Batch, next_values: Tensor) -> Tensor:
     """With the bits of PyTorch's, as is the loss."""
-    compiled, targets = library(), torch.empty_like(batch.returns)
-    assert compiled is not None
-    addresses = (tensor.data_ptr() for tensor in (next_values, batch.returns, batch.discounts))
-    compiled.td_targets(*next_values.shape, *addresses, targets.data_ptr())
+    targets = torch.empty_like(batch.returns)
+    tensors = (next_values, batch.returns, batch.discounts, targets)
+    functions().td_targets(*next_values.shape, *addresses(*tensors))
     return targets
 
 
 def _compiled_loss(values: Tensor, actions: Tensor, targets: Tensor, huber: bool) -> Loss:
-    compiled, found = library(), values.new_empty(3, values.shape[0])
-    assert compiled is not None
-    gradients = torch.empty_like(values)
-    compiled.td_loss(
-        *values.shape,
-        values.data_ptr(),
-        actions.data_ptr(),
-        targets.data_ptr(),
-        huber,
-        found.data_ptr(),
-        gradients.data_ptr(),
-    )
+    found, gradients = values.new_empty(3, values.shape[0]), torch.empty_like(values)
+    read, written = addresses(values, actions, targets), addresses(found, gradients)
+    functions().td_loss(*values.shape, *read, huber, *written)
     losses, of_taken, priorities = found.unbind()
     return Loss(losses, gradients, of_taken, priorities)

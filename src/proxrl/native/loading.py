@@ -12,8 +12,9 @@ import torch
 
 from proxrl.native.checks import is_right
 
-# Empty for Python: their functions are called by address. Both give the same bits.
-MODULES = {"AVX2": "proxrl.native._kernels", "AVX512": "proxrl.native._kernels_avx512"}
+# Empty for Python: their functions are called by address. All give the same bits.
+AVX2, AVX512 = "proxrl.native._kernels", "proxrl.native._kernels_avx512"
+MODULES = {"AVX2": [AVX2], "AVX512": [AVX512, AVX2]}  # by what PyTorch sees of the CPU
 
 _ADDRESS, _SIZE, _FLAG = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _NUMBER = ctypes.c_float
@@ -37,17 +38,25 @@ ARGUMENTS = {
 @functools.cache
 def library() -> ctypes.CDLL | None:
     """The compiled functions; None if they were not built, cannot be loaded, or are wrong."""
-    name = MODULES.get(torch.backends.cpu.get_cpu_capability())
-    return None if name is None else loaded(name)
+    modules = MODULES.get(torch.backends.cpu.get_cpu_capability(), [])
+    return next((found for module in modules if (found := loaded(module)) is not None), None)
 
 
-def loaded(name: str) -> ctypes.CDLL | None:
+def functions() -> ctypes.CDLL:
+    """The library, where it is known to be there. Objects that can be copied or pickled do not keep
+    it, because a CDLL cannot be."""
+    found = library()
+    assert found is not None
+    return found
+
+
+def loaded(module: str) -> ctypes.CDLL | None:
     """The functions of one of the modules."""
-    module = importlib.util.find_spec(name)
-    if module is None or module.origin is None:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
         return None
     try:
-        found = ctypes.CDLL(module.origin)
+        found = ctypes.CDLL(spec.origin)
         for name, arguments in ARGUMENTS.items():
             getattr(found, name).argtypes = arguments
             getattr(found, name).restype = None
