@@ -44,6 +44,33 @@ def test_a_study_runs_everything_says_so_and_does_nothing_the_second_time(whole:
     assert exported == sorted(of_a_run * 4 + ["study.json"])
 
 
+def test_a_stopped_study_exports_what_is_finished_and_elsewhere_runs_only_the_rest(
+    tmp_path: Path, whole: Path
+) -> None:
+    """On another machine there is nothing but the export."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    out = ("--export", str(tmp_path / "results"))
+    folders = run_folders(here)
+    study = begin(here, "--only", "dqn", "--jobs", "1", *out)
+    wait_until(lambda: step_of(folders[RUNS[2]]) >= 200, study)
+    study.send_signal(signal.SIGTERM)
+    said, _ = study.communicate()
+    assert "exported 1 run to" in said
+    assert not (tmp_path / "results" / RUNS[2]).exists()
+    rest = run_study(there, "--only", "dqn", *out)
+    assert rest.returncode == 0, rest.stdout + rest.stderr
+    assert "1 of 2 runs are complete in" in rest.stdout
+    assert not run_folders(there)[RUNS[0]].exists()
+    for name in (RUNS[0], RUNS[2]):
+        mine, its = (
+            run / "metrics.jsonl" for run in (run_folders(whole)[name], tmp_path / "results" / name)
+        )
+        assert its.read_bytes() == mine.read_bytes()
+    nothing = run_study(tmp_path / "third", "--only", "dqn", *out)
+    assert nothing.returncode == 0, nothing.stderr
+    assert "2 of 2 runs are complete in" in nothing.stdout
+
+
 def test_a_finished_run_of_another_study_is_copied_bit_identically(
     whole: Path, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 import signal
 import textwrap
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -71,7 +71,8 @@ class StudyOptions:
     --logdir FOLDER`."""
     export: Path | None = None
     """Folder to copy the report's input to afterwards: study.json, and config.json and
-    metrics.jsonl of every run (no weights, no replay)."""
+    metrics.jsonl of every run (no weights, no replay). Runs that it has in full are not run
+    again."""
 
 
 class Placement(Protocol):
@@ -143,6 +144,9 @@ def run_study(options: StudyOptions, study: Study, scale: Scale) -> None:
     require_same_study(folder, study, scale)
     if options.export is not None:
         require_exportable(options.export, study, scale, jobs, folder)
+        jobs = _not_exported(console, jobs, folder, options.export)
+        if not jobs:
+            return
     require_same(jobs)
     _require_one_report(jobs)
     _require_environments(jobs)
@@ -200,6 +204,7 @@ def _conducted(
         with Show(title) as show, sigterm_as_interrupt():
             conduct(board, executor, show)
     except KeyboardInterrupt as stopped:
+        _export(say, [entry.job for entry in board.of("finished")], folder, options.export)
         said = KeyboardInterrupt(f"stopped: {summary(board)}; the same command continues it")
         said.signal_number = getattr(stopped, "signal_number", 2)  # type: ignore[attr-defined]
         raise said from None
@@ -238,10 +243,33 @@ def executor_for(
     return cluster
 
 
+def _not_exported(console: Console, jobs: list[Job], folder: Path, out: Path) -> list[Job]:
+    """The jobs without those that an earlier export has in full."""
+    from proxrl.studies.folder import complete_in
+
+    there = set(complete_in(out, jobs, folder))
+    if there:
+        console.print(
+            f"{len(there)} of {len(jobs)} runs are complete in {out} and are not run again; "
+            f"a report of all runs: proxrl report {out}",
+            highlight=False,
+            markup=False,
+        )
+    return [job for job in jobs if job not in there]
+
+
+def _export(say: Callable[[str], None], jobs: list[Job], folder: Path, out: Path | None) -> None:
+    """Export these runs, if requested."""
+    from proxrl.studies.folder import export
+
+    if out is not None and jobs:
+        number = export(jobs, folder, out)
+        say(f"exported {'1 run' if number == 1 else f'{number} runs'} to {out}")
+
+
 def _finish(console: Console, board: "Board", folder: Path, out: Path | None) -> None:
     """Print the failures, make the report, export."""
     from proxrl.runs.folder import RunFolder
-    from proxrl.studies.folder import export
 
     failed = board.of("failed")
     for entry in failed:
@@ -254,10 +282,11 @@ def _finish(console: Console, board: "Board", folder: Path, out: Path | None) ->
         page, words = make_report(folder, say=lambda line: console.print(line, markup=False))
         console.print("\n".join(words), highlight=False, markup=False)
         console.print(f"report (open it in a browser): {page}", highlight=False, markup=False)
-    if out is not None:
-        number = export(list(board.entries), folder, out)
-        runs = "1 run" if number == 1 else f"{number} runs"
-        console.print(f"exported {runs} to {out}", highlight=False, markup=False)
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False)
+
+    _export(say, list(board.entries), folder, out)
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}: "

@@ -12,6 +12,7 @@ from proxrl.config import differences
 from proxrl.errors import UserError
 from proxrl.files import plain, read_bytes, require_plain
 from proxrl.runs.folder import EXPORTED, METRICS, RunFolder
+from proxrl.runs.lines import last_step
 from proxrl.runs.study_file import STUDY, About, load_about, write_about
 from proxrl.studies.definition import Scale, Study
 from proxrl.studies.expand import Job
@@ -133,6 +134,17 @@ def _require_no_links(jobs: Sequence[Job], folder: Path, out: Path) -> None:
         run = job.folder.relative_to(folder)
         require_plain(out, [str(run / name) for name in EXPORTED], [])
         require_plain(out, [], map(str, (run, *run.parents[:-1])))
+
+
+def complete_in(out: Path, jobs: Sequence[Job], folder: Path) -> list[Job]:
+    """Jobs that were not started here and whose results an export has in full: they were made by
+    another machine, or in a folder that is gone. `require_exportable` has compared the configs."""
+
+    def is_complete(job: Job) -> bool:
+        metrics = out / job.folder.relative_to(folder) / METRICS
+        return metrics.exists() and last_step(metrics) >= job.config.steps
+
+    return [job for job in jobs if not RunFolder(job.folder).has_config() and is_complete(job)]
 
 
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
