@@ -285,6 +285,8 @@ def test_states_of_another_dtype_or_memory_order_are_read_as_by_pytorch() -> Non
         for dtype in (torch.bool, torch.uint8, torch.int8, torch.int64, torch.float32):
             states = sparse_states(5).to(dtype)
             torch.testing.assert_close(function.forward(states), body(states))
+            one = torch.from_numpy(function.of_state()(states[0].numpy()))
+            torch.testing.assert_close(one, body(states)[0])
         minus = -sparse_states(5).to(torch.int8)
         torch.testing.assert_close(function.forward(minus), body(minus))
         torch.testing.assert_close(function_of(dense).forward(stacked), dense(stacked))

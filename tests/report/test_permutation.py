@@ -67,6 +67,36 @@ def test_all_relabellings_of_few_runs_are_tried_and_of_many_random_ones() -> Non
     assert (drawn * 301) % 1 == pytest.approx(0.0, abs=1e-9), "300 random ones and the actual one"
 
 
+STATISTICS = [
+    permutation.iqm_difference,
+    permutation.mean_difference,
+    permutation.median_difference,
+    permutation.improvement,
+]
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize(("runs", "games"), [(3, 1), (3, 2), (5, 1), (2, 3)])
+def test_exchanging_the_agents_changes_no_p_value(
+    statistic: permutation.Statistic, runs: int, games: int
+) -> None:
+    """The mirror image of a relabelling is as extreme, so that even numbers of them are."""
+    rng, total = np.random.default_rng(0), math.comb(2 * runs, runs) ** games
+    for _ in range(30):
+        one, other = rng.normal(size=(2, runs, games)).round(1)
+        p = permutation.p_value(one, other, statistic, generator())
+        assert p == permutation.p_value(other, one, statistic, generator())
+        assert round(p * total) % 2 == 0
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_one_run_cannot_tell_is_not_a_number(statistic: permutation.Statistic) -> None:
+    assert math.isnan(
+        permutation.p_value(np.array([[3.0, 5.0]]), np.array([[1.0, 2.0]]), statistic, generator())
+    )
+
+
 def test_every_labelling_is_there_once() -> None:
     pool, members = actual(ONE, OTHER)
     valid = ~np.isnan(pool)

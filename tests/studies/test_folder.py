@@ -16,7 +16,13 @@ from proxrl.runs.folder import RunFolder
 from proxrl.runs.study_file import About, read_about
 from proxrl.studies.definition import load
 from proxrl.studies.expand import Job, expand
-from proxrl.studies.folder import export, export_files, opened, require_exportable
+from proxrl.studies.folder import (
+    complete_in,
+    export,
+    export_files,
+    opened,
+    require_exportable,
+)
 from tests.report.synthetic import write_run
 
 GRID = ["rainbow", "rainbow-pro-c-0.0125", "rainbow-pro-c-0.025", "rainbow-pro-c-0.05"]
@@ -169,6 +175,56 @@ def test_an_export_is_continued_but_never_replaced_by_other_results(tmp_path: Pa
         with pytest.raises(UserError, match="has other results than"):
             attempt()
     assert (there / "metrics.jsonl").read_text() == "".join(whole)
+
+
+def test_a_run_is_complete_elsewhere_only_with_all_of_its_results(tmp_path: Path) -> None:
+    folder, out, new = tmp_path / "runs", tmp_path / "out", tmp_path / "new"
+    (job,) = written(folder, "distance", ["dqn"])[:1]
+    study = load("distance")
+    elsewhere = expand(study, study.scales["smoke"], new, only=["dqn"])[:1]
+    there = out / job.folder.relative_to(folder)
+    export([job], folder, out)
+    assert complete_in(out, elsewhere, new) == elsewhere
+    assert complete_in(out, [job], folder) == [], "it was started here"
+    assert complete_in(tmp_path / "nowhere", elsewhere, new) == []
+    whole, settings = (there / "metrics.jsonl").read_text(), (there / "config.json").read_text()
+    lines = whole.splitlines(keepends=True)
+    for damaged in ("".join(lines[:-1]), lines[-1], whole.rstrip("\n"), whole + "{", ""):
+        (there / "metrics.jsonl").write_text(damaged)
+        assert complete_in(out, elsewhere, new) == ([] if damaged != whole + "{" else elsewhere)
+    (there / "metrics.jsonl").write_text(whole)
+    (there / "config.json").write_text(settings.replace('"threads": 1', '"threads": 2'))
+    assert complete_in(out, elsewhere, new) == []
+    (there / "config.json").unlink()
+    assert complete_in(out, elsewhere, new) == []
+    (there / "config.json").write_text(settings)
+    about = (out / "study.json").read_text()
+    (out / "study.json").write_text(about.replace(__version__, "0.0.9"))
+    assert complete_in(out, elsewhere, new) == [], "of another version"
+
+
+def test_an_export_that_was_interrupted_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of a file is left, and study.json says what the folder is."""
+    folder, out = tmp_path / "runs", tmp_path / "out"
+    (job,) = written(folder, "distance", ["dqn"])[:1]
+    there, study = out / job.folder.relative_to(folder), load("distance")
+
+    def interrupted(part: Path, whole: Path) -> None:
+        if whole.name == "metrics.jsonl":
+            raise KeyboardInterrupt
+        part.rename(whole)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("proxrl.studies.folder.os.replace", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            export([job], folder, out)
+    assert not (there / "metrics.jsonl").exists()
+    require_exportable(out, study, study.scales["smoke"], [job], folder)
+    export([job], folder, out)
+    assert (there / "metrics.jsonl").read_bytes() == (job.folder / "metrics.jsonl").read_bytes()
+    assert sorted(path.name for path in there.iterdir()) == ["config.json", "metrics.jsonl"]
 
 
 def test_files_of_a_planning_study_are_not_exported_through_links(tmp_path: Path) -> None:

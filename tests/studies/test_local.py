@@ -55,6 +55,7 @@ def test_a_stopped_study_exports_what_is_finished_and_elsewhere_runs_only_the_re
     wait_until(lambda: step_of(folders[RUNS[2]]) >= 200, study)
     study.send_signal(signal.SIGTERM)
     said, _ = study.communicate()
+    assert study.returncode == 128 + signal.SIGTERM
     assert "exported 1 run to" in said
     assert not (tmp_path / "results" / RUNS[2]).exists()
     rest = run_study(there, "--only", "dqn", *out)
@@ -69,6 +70,18 @@ def test_a_stopped_study_exports_what_is_finished_and_elsewhere_runs_only_the_re
     nothing = run_study(tmp_path / "third", "--only", "dqn", *out)
     assert nothing.returncode == 0, nothing.stderr
     assert "2 of 2 runs are complete in" in nothing.stdout
+
+
+def test_an_export_that_fails_does_not_hide_that_the_study_was_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "results"
+    study = begin(tmp_path / "here", "--only", "dqn", "--jobs", "1", "--export", str(out))
+    wait_until(lambda: step_of(run_folders(tmp_path / "here")[RUNS[2]]) >= 200, study)
+    out.write_text("a file, by now")
+    study.send_signal(signal.SIGTERM)
+    said, _ = study.communicate()
+    assert study.returncode == 128 + signal.SIGTERM, said
+    assert "the same command continues it; cannot write to" in said
+    assert "Traceback" not in said
 
 
 def test_a_finished_run_of_another_study_is_copied_bit_identically(

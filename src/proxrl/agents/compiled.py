@@ -24,7 +24,9 @@ from proxrl.agents.weights import gradient_of
 from proxrl.native import library
 from proxrl.types import Array, ArrayFunction, ObservationSpec
 
-MOST_PRODUCTS = 10_000_000  # of a layer, for the whole batch; above, PyTorch is faster (AVX2)
+MOST_PRODUCTS = (
+    10_000_000  # of a layer, for the whole batch; PyTorch is faster above it (AVX2: near it)
+)
 MOST_PLANS = 8  # kept by a network
 
 Layers = list[Dense | Convolution]
@@ -76,11 +78,15 @@ class Compiled:
     def of_state(self) -> ArrayFunction | None:
         if not all(layer.is_here for layer in self._layers):
             return self._chain.of_state()
+        otherwise = self._chain.of_state()
         plan = _Plan(self._layers, 1, self._places(backward=False), backward=False)
         place: Array = plan.states.numpy()[0]
         outputs: Array = plan.outputs.numpy()[0]
 
         def values(state: Array) -> Array:
+            if place.dtype == np.uint8 and state.dtype.kind != "b" and state.dtype != np.uint8:
+                assert otherwise is not None
+                return otherwise(state)
             place[...] = state.reshape(place.shape)
             plan.run()
             return outputs.copy()

@@ -44,7 +44,7 @@ class SumTree:
         if len(leaves) and not 0 <= leaves.min() <= leaves.max() < self._size:
             raise IndexError(f"leaves must be in [0, {self._size})")
         if library() is not None:
-            leaves = np.ascontiguousarray(leaves, np.int64)
+            leaves = np.ascontiguousarray(leaves.astype(np.int64, casting="same_kind"))
             weights = np.ascontiguousarray(np.broadcast_to(weights, leaves.shape), np.float64)
             Call(functions().tree_set, *self._tree(), len(leaves), leaves, weights)()
             return

@@ -36,7 +36,8 @@ def p_value(
     generator: np.random.Generator,
     permutations: int = PERMUTATIONS,
 ) -> float:
-    """Share of relabellings, the actual one included, that are as extreme as the actual one.
+    """Share of relabellings, the actual one included, that are as extreme as the actual one; NaN if
+    the statistic is not defined (a game with one run).
 
     `one` and `other` are scores [runs, games] of the same games; NaN is a missing run.
     """
@@ -54,20 +55,22 @@ def p_values(
     pool = np.concatenate([one, other])
     valid = ~np.isnan(pool)
     actual = valid & (np.arange(len(pool)) < len(one))[:, None]
-    first = [_extremeness(*statistic(pool, actual[None]))[0] for statistic in tested]
     sizes, step = actual.sum(axis=0), max(1, TOGETHER // pool.size)
     if _count(valid, sizes) <= permutations + 1:
-        parts, extreme, total = iter([every_labelling(valid, sizes)]), [0] * len(tested), 0
+        parts, extreme, total = iter([every_labelling(valid, sizes)]), [0.0] * len(tested), 0
     else:
         counts = (min(step, left) for left in range(permutations, 0, -step))
         parts = (relabelled(valid, sizes, count, generator) for count in counts)
-        extreme, total = [1] * len(tested), 1  # the actual one
+        extreme, total = [1.0] * len(tested), 1  # the actual one
     for members in parts:
         total += len(members)
+        together = np.concatenate([actual[None], members])  # on one scale
         for at, statistic in enumerate(tested):
-            found = _extremeness(*statistic(pool, members))
-            extreme[at] += int((found >= first[at] * (1.0 - ROUNDING)).sum())
-    return [number / total for number in extreme]
+            real, *_ = found = _extremeness(*statistic(pool, together))
+            if np.isnan(real):
+                extreme[at] = np.nan
+            extreme[at] += (found[1:] >= real * (1.0 - ROUNDING)).sum()
+    return [float(number / total) for number in extreme]
 
 
 def _count(valid: Array, sizes: Array) -> int:
@@ -164,11 +167,9 @@ def improvement(pool: Array, members: Array) -> tuple[Array, Array]:
     """Probability that a member beats another run of the same game, minus 1/2; the variance is that
     of Brunner and Munzel (2000)."""
     beats = (pool[:, None] > pool[None]) + 0.5 * (pool[:, None] == pool[None])
-    wins = np.ascontiguousarray(beats.transpose(2, 0, 1), np.float32)  # [games, winner, loser]
-    ours = np.ascontiguousarray(
-        members.transpose(2, 0, 1), np.float32
-    )  # [games, relabellings, runs]
-    theirs = np.float32(1.0) - ours
+    wins = np.ascontiguousarray(beats.transpose(2, 0, 1), float)  # [games, winner, loser]
+    ours = np.ascontiguousarray(members.transpose(2, 0, 1), float)  # [games, relabellings, runs]
+    theirs = 1.0 - ours
     theirs[np.broadcast_to(np.isnan(pool).T[:, None], theirs.shape)] = 0.0
     n, m = ours[:, :1].sum(axis=2), theirs[:, :1].sum(axis=2)  # [games, 1]
     won = theirs @ wins.transpose(0, 2, 1) / m[..., None]  # share of the others that a run beats

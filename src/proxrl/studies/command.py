@@ -71,8 +71,8 @@ class StudyOptions:
     --logdir FOLDER`."""
     export: Path | None = None
     """Folder to copy the report's input to afterwards: study.json, and config.json and
-    metrics.jsonl of every run (no weights, no replay). Runs that it has in full are not run
-    again."""
+    metrics.jsonl of every run (no weights, no replay). Runs that it has in full, and that were
+    not started here, are not run again."""
 
 
 class Placement(Protocol):
@@ -144,12 +144,13 @@ def run_study(options: StudyOptions, study: Study, scale: Scale) -> None:
     require_same_study(folder, study, scale)
     if options.export is not None:
         require_exportable(options.export, study, scale, jobs, folder)
-        jobs = _not_exported(console, jobs, folder, options.export)
-        if not jobs:
-            return
     require_same(jobs)
     _require_one_report(jobs)
     _require_environments(jobs)
+    if options.export is not None:
+        jobs = _not_exported(console, jobs, folder, options.export)
+        if not jobs:
+            return
     if not options.dry_run:
         require("report", "the report of a study")
     else:
@@ -204,8 +205,12 @@ def _conducted(
         with Show(title) as show, sigterm_as_interrupt():
             conduct(board, executor, show)
     except KeyboardInterrupt as stopped:
-        _export(say, [entry.job for entry in board.of("finished")], folder, options.export)
-        said = KeyboardInterrupt(f"stopped: {summary(board)}; the same command continues it")
+        line = f"stopped: {summary(board)}; the same command continues it"
+        try:
+            _export(say, [entry.job for entry in board.of("finished")], folder, options.export)
+        except (UserError, OSError) as error:
+            line += f"; {error}"
+        said = KeyboardInterrupt(line)
         said.signal_number = getattr(stopped, "signal_number", 2)  # type: ignore[attr-defined]
         raise said from None
     return board
@@ -251,7 +256,7 @@ def _not_exported(console: Console, jobs: list[Job], folder: Path, out: Path) ->
     if there:
         console.print(
             f"{len(there)} of {len(jobs)} runs are complete in {out} and are not run again; "
-            f"a report of all runs: proxrl report {out}",
+            f"the report of all: proxrl report {out}",
             highlight=False,
             markup=False,
         )
@@ -268,25 +273,26 @@ def _export(say: Callable[[str], None], jobs: list[Job], folder: Path, out: Path
 
 
 def _finish(console: Console, board: "Board", folder: Path, out: Path | None) -> None:
-    """Print the failures, make the report, export."""
+    """Print the failures, export, make the report."""
     from proxrl.runs.folder import RunFolder
+
+    def say(line: str) -> None:
+        console.print(line, highlight=False, markup=False)
 
     failed = board.of("failed")
     for entry in failed:
         console.print(f"{entry.job.name} failed; the end of its log:", highlight=False)
         for line in RunFolder(entry.job.folder).log_tail():
             console.print(f"    {line}", highlight=False, markup=False)
+    _export(say, list(board.entries), folder, out)
     if board.of("finished"):
         from proxrl.report.command import make_report
 
         page, words = make_report(folder, say=lambda line: console.print(line, markup=False))
         console.print("\n".join(words), highlight=False, markup=False)
         console.print(f"report (open it in a browser): {page}", highlight=False, markup=False)
-
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False)
-
-    _export(say, list(board.entries), folder, out)
+        if out is not None:
+            say(f"of all runs that were ever exported there: proxrl report {out}")
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}: "

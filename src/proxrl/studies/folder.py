@@ -8,16 +8,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proxrl import __version__
-from proxrl.config import differences
+from proxrl.config import RunConfig, differences
 from proxrl.errors import UserError
 from proxrl.files import plain, read_bytes, require_plain
 from proxrl.runs.folder import EXPORTED, METRICS, RunFolder
-from proxrl.runs.lines import last_step
+from proxrl.runs.lines import read_lines
 from proxrl.runs.study_file import STUDY, About, load_about, write_about
 from proxrl.studies.definition import Scale, Study
 from proxrl.studies.expand import Job
 
 LOCK = ".study-lock"
+PART = ".part-"  # before the name of a file that is being exported
 
 
 def require_same_study(folder: Path, study: Study, scale: Scale, option: str = "--folder") -> None:
@@ -100,7 +101,7 @@ def require_exportable(
         there = RunFolder(out / job.folder.relative_to(folder))
         if not there.path.exists():
             continue
-        others = set(os.listdir(there.path)) - set(EXPORTED)
+        others = set(os.listdir(there.path)) - {*EXPORTED, *(PART + name for name in EXPORTED)}
         if others:
             raise UserError(
                 f"cannot export to {out}: {there.path / min(others)} is not of an export"
@@ -137,14 +138,30 @@ def _require_no_links(jobs: Sequence[Job], folder: Path, out: Path) -> None:
 
 
 def complete_in(out: Path, jobs: Sequence[Job], folder: Path) -> list[Job]:
-    """Jobs that were not started here and whose results an export has in full: they were made by
-    another machine, or in a folder that is gone. `require_exportable` has compared the configs."""
+    """Jobs that were not started here and whose results an export of this version has in full: they
+    were made by another machine, or in a folder that is gone."""
+    try:
+        if load_about(out).proxrl != __version__:
+            return []
+    except (OSError, ValueError):
+        return []
+    new = [job for job in jobs if not RunFolder(job.folder).has_config()]
+    return [job for job in new if _is_whole(out / job.folder.relative_to(folder), job.config)]
 
-    def is_complete(job: Job) -> bool:
-        metrics = out / job.folder.relative_to(folder) / METRICS
-        return metrics.exists() and last_step(metrics) >= job.config.steps
 
-    return [job for job in jobs if not RunFolder(job.folder).has_config() and is_complete(job)]
+def _is_whole(run: Path, config: RunConfig) -> bool:
+    """Whether an exported run has these settings, and a line for every evaluation."""
+    place, period = RunFolder(run), config.evaluation.period_steps
+    if not place.has_config():
+        return False
+    other = differences(place.config(), config).keys()
+    if other - ({"threads"} if config.threads == 0 else set()):
+        return False
+    try:
+        evaluated = [line["step"] for line in read_lines(run / METRICS)]
+    except (ValueError, TypeError, KeyError, OSError):
+        return False
+    return evaluated == [*range(period, config.steps, period), config.steps]
 
 
 def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
@@ -152,24 +169,23 @@ def export(jobs: Sequence[Job], folder: Path, out: Path) -> int:
     and what each was made by. Returns the number of runs."""
     begun = [job for job in jobs if (job.folder / METRICS).exists()]
     _require_no_links(begun, folder, out)  # again: training took its time
+    if begun:
+        export_files([folder / STUDY], out)  # first: it says that this is an export
     for job in [job for job in begun if _goes_further(job, folder, out)]:
         small = [job.folder / name for name in EXPORTED if (job.folder / name).exists()]
         export_files(small, out / job.folder.relative_to(folder))
-    if begun:
-        export_files([folder / STUDY], out)
     return len(begun)
 
 
 def export_files(files: Sequence[Path], out: Path) -> None:
-    """Copy files, not through links; raises `UserError` on failure."""
-    require_plain(out, [file.name for file in files], [])
+    """Copy files, not through links, each whole or not at all; raises `UserError` on failure."""
+    require_plain(out, [name for file in files for name in (file.name, PART + file.name)], [])
     try:
         out.mkdir(parents=True, exist_ok=True)
         for file in files:
-            with (
-                open(file, "rb", opener=plain) as source,
-                open(out / file.name, "wb", opener=plain) as copy,
-            ):
+            part = out / (PART + file.name)
+            with open(file, "rb", opener=plain) as source, open(part, "wb", opener=plain) as copy:
                 shutil.copyfileobj(source, copy)
+            os.replace(part, out / file.name)
     except OSError as error:
         raise _cannot_write(out, error) from None

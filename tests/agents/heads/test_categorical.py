@@ -149,6 +149,22 @@ def test_other_dtypes_are_left_to_pytorch() -> None:
     np.testing.assert_allclose(head.of_state()(logits[0].numpy()), head.values(logits)[0])
 
 
+def test_shapes_that_do_not_fit_are_refused_as_by_pytorch() -> None:
+    head, logits = Categorical(5, -1.0, 1.0), torch.randn(4, 2, 5)
+    actions, targets = torch.tensor([0, 1, 1, 0]), torch.rand(4, 5)
+    each = batch([0.0] * 4, [1.0] * 4)
+    with torch.inference_mode():
+        for other in (torch.rand(4, 3), torch.rand(2, 5)):
+            with pytest.raises(RuntimeError):
+                head.loss(logits, actions, other)
+        for atoms in (3, 9):
+            with pytest.raises(RuntimeError):
+                head.targets(each, torch.randn(4, 2, atoms))
+            with pytest.raises(ValueError, match=r"atoms|mismatch"):
+                head.of_state()(np.zeros((2, atoms), np.float32))
+        assert head.loss(logits, actions, targets).losses.isfinite().all()
+
+
 def test_what_is_not_a_number_stays_so() -> None:
     """Otherwise a diverging run would not be noticed."""
     head, logits = Categorical(3, 0.0, 2.0), torch.zeros(2, 2, 3)

@@ -38,7 +38,7 @@ class Categorical(nn.Module):
     def of_state(self) -> ArrayFunction:
         """`values` of one state on arrays: logits [actions, atoms] to [actions]."""
         support = self.support.numpy()
-        if library() is not None and self._is_single():
+        if library() is not None and self._fits():
             return _compiled_values(support)
 
         def values(logits: Array) -> Array:
@@ -52,7 +52,7 @@ class Categorical(nn.Module):
     def targets(self, batch: Batch, next_outputs: Tensor, chooser: Tensor | None = None) -> Tensor:
         """Phi of r + gamma z(s', a*; theta), [batch, atoms]; `chooser` as in `Expected`."""
         numbers = (next_outputs, batch.returns, batch.discounts)
-        if chooser is None and self._is_single() and are_compiled(numbers):
+        if chooser is None and self._fits(next_outputs) and are_compiled(numbers):
             return self._compiled_targets(batch, next_outputs)
         probabilities = next_outputs.softmax(dim=-1)
         if chooser is None:
@@ -62,7 +62,7 @@ class Categorical(nn.Module):
 
     def loss(self, outputs: Tensor, actions: Tensor, targets: Tensor) -> Loss:
         """The cross-entropy, whose gradient is softmax(logits) - targets."""
-        if self._is_single() and are_compiled((outputs, targets), actions):
+        if self._fits(outputs, targets) and are_compiled((outputs, targets), actions):
             return self._compiled_loss(outputs, actions, targets)
         log_probabilities = of_action(outputs, actions).log_softmax(dim=-1)
         losses = -(targets * log_probabilities).sum(dim=-1)
@@ -70,9 +70,10 @@ class Categorical(nn.Module):
         gradients = at_action((probabilities - targets) / len(losses), actions, outputs)
         return Loss(losses, gradients, probabilities @ self.support, losses)
 
-    def _is_single(self) -> bool:
-        """Whether the support is as the compiled functions read it."""
-        return self.support.is_cpu and self.support.dtype == torch.float32
+    def _fits(self, *numbers: Tensor) -> bool:
+        """Whether these and the support are as the compiled functions read them."""
+        single = self.support.is_cpu and self.support.dtype == torch.float32
+        return single and self.size > 1 and all(one.shape[-1] == self.size for one in numbers)
 
     def _compiled_targets(self, batch: Batch, next_logits: Tensor) -> Tensor:
         targets = next_logits.new_empty(next_logits.shape[0], self.size)
@@ -94,6 +95,8 @@ def _compiled_values(support: Array) -> ArrayFunction:
     calls: dict[tuple[int, ...], tuple[Array, Array, Call]] = {}
 
     def values(logits: Array) -> Array:
+        if logits.shape[1:] != support.shape:
+            raise ValueError(f"logits of {logits.shape[1:]} atoms, not {support.shape}")
         if logits.shape not in calls:
             rows, found = np.empty(logits.shape, np.float32), np.empty(len(logits), np.float32)
             scratch = np.empty(len(support), np.float32)
