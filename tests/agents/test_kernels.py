@@ -25,7 +25,7 @@ from proxrl.agents.compiled import MOST_PLANS, Compiled
 from proxrl.agents.networks import build_network
 from proxrl.agents.weights import Layout
 from proxrl.config import NetworkConfig
-from proxrl.native import Call, library
+from proxrl.native import Call, backward_room, functions, library
 from proxrl.native.checks import is_right
 from proxrl.native.loading import ARGUMENTS, AVX2, AVX512, loaded
 from proxrl.types import Array, ObservationSpec
@@ -121,6 +121,42 @@ def test_all_cpus_have_the_same_bits(sizes: tuple[int, int, int]) -> None:
         found.append([y, to_weight, to_bias, to_x, z, to_kernel, to_channels, *adam])
     for mine, its in zip(*found, strict=True):
         assert np.array_equal(mine, its)
+
+
+@pytest.mark.parametrize("sizes", [(130, 70, 131), (3, 200, 6), (200, 3, 2)])
+@pytest.mark.parametrize("on", [0.0, 0.3, 1.0])
+def test_a_backward_pass_leaves_out_the_units_that_are_off(
+    sizes: tuple[int, int, int], on: float
+) -> None:
+    """Products deeper than a panel, of columns that fill wide strips, narrow ones and neither."""
+    batch, inputs, units = sizes
+    generator = np.random.default_rng(0)
+    x, weight = generator.normal(size=(2, max(batch, units), inputs)).astype(np.float32)
+    x, weight = x[:batch].copy(), weight[:units].copy()
+    gradient = generator.normal(size=(batch, units)).astype(np.float32)
+    y = (generator.random((batch, units)) < on).astype(np.float32)
+    scratch = np.full(backward_room(batch, units), np.nan, np.float32)
+    to_weight, to_bias, to_x = np.empty_like(weight), np.empty(units, np.float32), np.empty_like(x)
+    before = (*sizes, x, weight, y, 1, gradient, scratch)
+    Call(functions().dense_backward, *before, to_weight, to_bias, to_x)()
+    passed = (gradient * y).astype(np.float64)
+    np.testing.assert_allclose(to_weight, passed.T @ x, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(to_x, passed @ weight, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(to_bias, passed.sum(axis=0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("where", ["gradient", "x", "weight"])
+def test_nan_passes_backward_where_a_unit_is_on(where: str) -> None:
+    arrays = {"x": np.ones((2, 9), np.float32), "weight": np.ones((3, 9), np.float32)}
+    arrays["gradient"] = np.ones((2, 3), np.float32)
+    arrays[where][1, 1] = np.nan
+    to_weight, to_bias, to_x = (np.empty(n, np.float32) for n in ((3, 9), 3, (2, 9)))
+    scratch, y = np.empty(backward_room(2, 3), np.float32), np.ones((2, 3), np.float32)
+    before = (2, 9, 3, arrays["x"], arrays["weight"], y, 1, arrays["gradient"], scratch)
+    Call(functions().dense_backward, *before, to_weight, to_bias, to_x)()
+    assert np.isnan(to_weight).any() == (where != "weight")
+    assert np.isnan(to_x).any() == (where != "x")
+    assert np.isnan(to_bias).any() == (where == "gradient")
 
 
 @pytest.mark.parametrize(("height", "width", "channels"), [(3, 3, 1), (4, 9, 7), (8, 3, 13)])

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from proxrl.agents.layers import array_of
 from proxrl.agents.weights import gradient_of
-from proxrl.native import CHANNELS, PANEL, SIDE, Call, functions, library
+from proxrl.native import CHANNELS, SIDE, Call, backward_room, functions, library
 from proxrl.types import Array, ObservationSpec
 
 BYTES = (torch.bool, torch.uint8)
@@ -47,9 +47,8 @@ class Dense:
 
     def backward(self, x: Array, y: Array, gradient: Array, to_x: Array | None) -> Call:
         """From dh/dy to dh/dw, and to dh/dx where there is room for it."""
-        rest = max(len(x), self.units) * PANEL
         before = (x, array_of(self.weight), y, self._relu, gradient)
-        scratch = np.empty(len(x) * self.units + rest, np.float32)
+        scratch = np.empty(backward_room(len(x), self.units), np.float32)
         into = (_gradient(self.weight), _gradient(self.bias), to_x)
         return Call(functions().dense_backward, *self._sizes(x), *before, scratch, *into)
 

@@ -7,11 +7,16 @@ import numpy as np
 from proxrl.types import Array
 
 SIDE, CHANNELS = 3, 16  # of the convolution in `layers.c`
-PANEL = 32  # columns of a product there, at most
+PANEL = 32  # columns of a product's last strip there, at most
 FANOUT = 100  # of a sum tree in `replay.c`
 STEP = np.dtype(  # a record of the replay's log
     [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
 )
+
+
+def backward_room(batch: int, units: int) -> int:
+    """Numbers that `dense_backward` needs room for."""
+    return 3 * batch * units + max(batch, units) * (PANEL + 1)
 
 
 class Call:

@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 
-from proxrl.native.call import CHANNELS, FANOUT, PANEL, SIDE, STEP, Call
+from proxrl.native.call import CHANNELS, FANOUT, SIDE, STEP, Call, backward_room
 from proxrl.types import Array
 
 
@@ -28,7 +28,7 @@ def _dense_is_right(found: ctypes.CDLL, generator: np.random.Generator, relu: bo
     x, weight = _normal(generator, batch, inputs), _normal(generator, units, inputs)
     bias, gradient = _normal(generator, units), _normal(generator, batch, units)
     x[0, 0] = np.nan
-    y, scratch = _unset(batch, units), _unset(batch * units + units * PANEL)
+    y, scratch = _unset(batch, units), _unset(backward_room(batch, units))
     to_weight, to_bias, to_x = _unset(units, inputs), _unset(units), _unset(batch, inputs)
     Call(found.dense_forward, *sizes, x, weight, bias, int(relu), y)()
     if not np.isnan(y[0]).all():

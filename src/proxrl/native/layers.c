@@ -6,78 +6,92 @@
 
    All numbers are float32 in row-major order; states are bytes. A row of y depends on its own row of
    x only, bit for bit: a state has the same values in a batch and alone. NaN passes through, except
-   that a weight of the convolution has no effect where the image is zero. */
+   that a product with a zero is left out: of a weight of the convolution where the image is zero, and
+   of a weight or an input where g is. */
 
 #include "vectors.h"
 
 /* ------------------------------------------------------------------------------------ products */
 
-/* c[rows, WIDTH] = a[rows, depth] panel[depth, WIDTH], or += with `add`. */
-INLINE void tile(const int rows, size_t depth, const float *restrict a, size_t a_row,
-                 size_t a_column, const float *restrict panel, float *restrict c, size_t c_row,
-                 int add)
+/* A factor of a product, and the row of the other matrix that it belongs to. */
+struct term {
+    float factor;
+    uint32_t at;
+};
+
+/* The factors of a row that are not zero; returns how many. Without a branch: behind a ReLU about
+   half of them are zero, in no order. */
+INLINE uint32_t find_terms(size_t depth, const float *a, size_t a_column, struct term *terms)
 {
-    lanes left[TILE], right[TILE];
-    UNROLL for (int i = 0; i < rows; i++) {
-        left[i] = add ? load(c + i * c_row) : (lanes){0};
-        right[i] = add ? load(c + i * c_row + LANES) : (lanes){0};
+    uint32_t count = 0;
+    for (size_t k = 0; k < depth; k++) {
+        const float factor = a[k * a_column];
+        terms[count] = (struct term){factor, (uint32_t)k};
+        count += factor != 0;
     }
-    for (size_t k = 0; k < depth; k++, panel += WIDTH) {
-        const lanes l = load(panel), r = load(panel + LANES);
-        UNROLL for (int i = 0; i < rows; i++) {
-            const float factor = a[i * a_row + k * a_column];
-            left[i] += factor * l;
-            right[i] += factor * r;
-        }
-    }
-    UNROLL for (int i = 0; i < rows; i++) {
-        store(c + i * c_row, left[i]);
-        store(c + i * c_row + LANES, right[i]);
-    }
+    return count;
 }
 
-INLINE void tiles(size_t rows, size_t depth, const float *a, size_t a_row, size_t a_column,
-                  const float *panel, float *c, size_t c_row, int add)
+/* c[vectors] = the sum of a row's terms, or += with `add`. */
+INLINE void add_terms(const int vectors, size_t count, const struct term *restrict terms,
+                      const float *restrict panel, float *restrict c, int add)
 {
-    size_t i = 0;
-    for (; i + TILE <= rows; i += TILE)
-        tile(TILE, depth, a + i * a_row, a_row, a_column, panel, c + i * c_row, c_row, add);
-    for (; i + 2 <= rows; i += 2)
-        tile(2, depth, a + i * a_row, a_row, a_column, panel, c + i * c_row, c_row, add);
-    for (; i < rows; i++)
-        tile(1, depth, a + i * a_row, a_row, a_column, panel, c + i * c_row, c_row, add);
+    lanes sums[STRIP];
+    UNROLL for (int v = 0; v < vectors; v++) sums[v] = add ? load(c + v * LANES) : (lanes){0};
+    for (size_t t = 0; t < count; t++) {
+        const float *const from = panel + terms[t].at * (vectors * LANES);
+        UNROLL for (int v = 0; v < vectors; v++) sums[v] += terms[t].factor * load(from + v * LANES);
+    }
+    UNROLL for (int v = 0; v < vectors; v++) store(c + v * LANES, sums[v]);
 }
 
-/* c[rows, columns] = a b, with b[depth, columns] copied panel by panel: where rows are a multiple of
-   4 KB apart, a column of panels would share the same few places of the L1 cache. Columns that do
-   not fill a panel are computed in `rest`, [rows, WIDTH]. */
+/* A strip of c, with its part of b[depth, columns] copied to `panel`: where rows are a multiple of
+   4 KB apart, a strip of them would share the same few places of the L1 cache. Zeros follow the
+   `width` columns that there are. */
+INLINE void strip(const int vectors, size_t rows, size_t depth, const struct term *terms,
+                  const uint32_t *counts, const float *b, size_t b_row, size_t width, float *panel,
+                  float *c, size_t c_row, int add)
+{
+    const size_t full = (size_t)vectors * LANES;
+    if (width < full)
+        memset(panel, 0, depth * full * sizeof *panel);
+    for (size_t k = 0; k < depth; k++)
+        if (width == full)
+            UNROLL for (int v = 0; v < vectors; v++)
+                store(panel + k * full + v * LANES, load(b + k * b_row + v * LANES));
+        else
+            memcpy(panel + k * full, b + k * b_row, width * sizeof *panel);
+    for (size_t i = 0; i < rows; i++)
+        add_terms(vectors, counts[i], terms + i * depth, panel, c + i * c_row, add);
+}
+
+/* c[rows, columns] = a[rows, depth] b[depth, columns], in the order of b's rows, without the factors
+   in a that are zero. `scratch` has room for 2 x rows x depth + rows x (WIDTH + 1) numbers. */
 INLINE void product(size_t rows, size_t columns, size_t depth, const float *a, size_t a_row,
-                    size_t a_column, const float *b, float *c, float *rest)
+                    size_t a_column, const float *b, float *c, float *scratch)
 {
-    float panel[DEPTH * WIDTH] __attribute__((aligned(64)));
-    if (depth == 0) {
+    float panel[DEPTH * STRIP * LANES] __attribute__((aligned(64)));
+    struct term *const terms = (struct term *)scratch;
+    uint32_t *const counts = (uint32_t *)(scratch + 2 * rows * depth);
+    float *const rest = scratch + 2 * rows * depth + rows; /* columns that do not fill a strip */
+    if (depth == 0)
         memset(c, 0, rows * columns * sizeof *c);
-        return;
-    }
-    for (size_t j = 0; j < columns; j += WIDTH) {
-        const size_t width = columns - j < WIDTH ? columns - j : WIDTH;
-        float *const to = width == WIDTH ? c + j : rest;
-        const size_t to_row = width == WIDTH ? columns : WIDTH;
-        for (size_t from = 0; from < depth; from += DEPTH) {
-            const size_t part = depth - from < DEPTH ? depth - from : DEPTH;
-            const float *values = b + from * columns + j;
-            if (width < WIDTH)
-                memset(panel, 0, sizeof panel);
-            for (size_t k = 0; k < part; k++, values += columns)
-                if (width == WIDTH)
-                    memcpy(panel + k * WIDTH, values, WIDTH * sizeof *values);
-                else
-                    memcpy(panel + k * WIDTH, values, width * sizeof *values);
-            tiles(rows, part, a + from * a_column, a_row, a_column, panel, to, to_row, from > 0);
-        }
-        if (width < WIDTH)
-            for (size_t i = 0; i < rows; i++)
-                memcpy(c + i * columns + j, rest + i * WIDTH, width * sizeof *c);
+    for (size_t from = 0; from < depth; from += DEPTH, a += DEPTH * a_column, b += DEPTH * columns) {
+        const size_t part = depth - from < DEPTH ? depth - from : DEPTH;
+        const int add = from > 0;
+        size_t j = 0;
+        for (size_t i = 0; i < rows; i++)
+            counts[i] = find_terms(part, a + i * a_row, a_column, terms + i * part);
+        for (; j + STRIP * LANES <= columns; j += STRIP * LANES)
+            strip(STRIP, rows, part, terms, counts, b + j, columns, STRIP * LANES, panel, c + j,
+                  columns, add);
+        for (; j + WIDTH <= columns; j += WIDTH)
+            strip(2, rows, part, terms, counts, b + j, columns, WIDTH, panel, c + j, columns, add);
+        if (j == columns)
+            continue;
+        strip(2, rows, part, terms, counts, b + j, columns, columns - j, panel, rest, WIDTH, add);
+        for (size_t i = 0; i < rows; i++)
+            memcpy(c + i * columns + j, rest + i * WIDTH, (columns - j) * sizeof *c);
     }
 }
 
@@ -140,7 +154,21 @@ INLINE void finish(const int units, const lanes *partial, const float *bias, int
 }
 #endif
 
-/* y[rows, units] = x[rows, inputs] w[units, inputs]^T + bias, for a block of y: UNITS, or one. */
+/* partial[rows, groups] += x[rows, left] w[units, left]^T. `left` is 8, but for the last inputs: a
+   constant, because a comparison for each register takes as long as its product. */
+INLINE void multiply(const int rows, const int groups, size_t inputs, const float *restrict x,
+                     const float *restrict w, size_t next, size_t left,
+                     lanes partial[ROWS][GROUPS])
+{
+    lanes weights[GROUPS];
+    UNROLL for (int j = 0; j < groups; j++) weights[j] = join(w + j * SHARED * inputs, next, left);
+    UNROLL for (int i = 0; i < rows; i++) {
+        const lanes values = join(x + i * inputs, 0, left);
+        UNROLL for (int j = 0; j < groups; j++) partial[i][j] += values * weights[j];
+    }
+}
+
+/* A block of y: y[rows, units] = x[rows, inputs] w[units, inputs]^T + bias, for UNITS units or one. */
 INLINE void dots(const int rows, const int units, size_t inputs, const float *restrict x,
                  const float *restrict w, const float *restrict bias, int with_relu,
                  float *restrict y, size_t y_row)
@@ -150,47 +178,46 @@ INLINE void dots(const int rows, const int units, size_t inputs, const float *re
     lanes partial[ROWS][GROUPS];
     UNROLL for (int i = 0; i < rows; i++)
         UNROLL for (int j = 0; j < GROUPS; j++) partial[i][j] = (lanes){0};
-    for (size_t k = 0; k < inputs; k += 8) {
-        lanes weights[GROUPS];
-        UNROLL for (int j = 0; j < groups; j++)
-            weights[j] = join(w + j * SHARED * inputs + k, next, inputs - k);
-        UNROLL for (int i = 0; i < rows; i++) {
-            const lanes values = join(x + i * inputs + k, 0, inputs - k);
-            UNROLL for (int j = 0; j < groups; j++) partial[i][j] += values * weights[j];
-        }
-    }
+    size_t k = 0;
+    for (; k + 8 <= inputs; k += 8)
+        multiply(rows, groups, inputs, x + k, w + k, next, 8, partial);
+    if (k < inputs)
+        multiply(rows, groups, inputs, x + k, w + k, next, inputs - k, partial);
     UNROLL for (int i = 0; i < rows; i++)
         finish(units, partial[i], bias, with_relu, y + i * y_row);
 }
 
 /* --------------------------------------------------------------------------------- dense layers */
 
+/* y of all states, for UNITS units or one: their weights stay in the L1 cache meanwhile. */
+INLINE void forward_units(const int count, size_t batch, size_t inputs, size_t units, const float *x,
+                          const float *weight, const float *bias, int with_relu, float *y)
+{
+    size_t i = 0;
+    for (; i + ROWS <= batch; i += ROWS)
+        dots(ROWS, count, inputs, x + i * inputs, weight, bias, with_relu, y + i * units, units);
+    for (; i < batch; i++)
+        dots(1, count, inputs, x + i * inputs, weight, bias, with_relu, y + i * units, units);
+}
+
 void dense_forward(size_t batch, size_t inputs, size_t units, const float *x, const float *weight,
                    const float *bias, int with_relu, float *y)
 {
-    for (size_t i = 0, rows; i < batch; i += rows, x += rows * inputs, y += rows * units) {
-        size_t j = 0;
-        rows = i + ROWS <= batch ? ROWS : 1;
-        for (; j + UNITS <= units; j += UNITS)
-            if (rows == ROWS)
-                dots(ROWS, UNITS, inputs, x, weight + j * inputs, bias + j, with_relu, y + j, units);
-            else
-                dots(1, UNITS, inputs, x, weight + j * inputs, bias + j, with_relu, y + j, units);
-        for (; j < units; j++)
-            if (rows == ROWS)
-                dots(ROWS, 1, inputs, x, weight + j * inputs, bias + j, with_relu, y + j, units);
-            else
-                dots(1, 1, inputs, x, weight + j * inputs, bias + j, with_relu, y + j, units);
-    }
+    size_t j = 0;
+    for (; j + UNITS <= units; j += UNITS)
+        forward_units(UNITS, batch, inputs, units, x, weight + j * inputs, bias + j, with_relu,
+                      y + j);
+    for (; j < units; j++)
+        forward_units(1, batch, inputs, units, x, weight + j * inputs, bias + j, with_relu, y + j);
 }
 
-/* `gradient` is dh/dy. `scratch` has room for batch x units + max(batch, units) x WIDTH numbers.
-   Without `to_x`, dx is not computed. */
+/* `gradient` is dh/dy. `scratch` has room for 3 x batch x units + max(batch, units) x (WIDTH + 1)
+   numbers. Without `to_x`, dx is not computed. */
 void dense_backward(size_t batch, size_t inputs, size_t units, const float *x, const float *weight,
                     const float *y, int with_relu, const float *gradient, float *scratch,
                     float *to_weight, float *to_bias, float *to_x)
 {
-    float *const g = scratch, *const rest = scratch + batch * units;
+    float *const g = scratch, *const lists = scratch + batch * units;
     memset(to_bias, 0, units * sizeof *to_bias);
     for (size_t i = 0; i < batch; i++) {
         size_t j = 0;
@@ -207,9 +234,9 @@ void dense_backward(size_t batch, size_t inputs, size_t units, const float *x, c
             to_bias[j] += g[at];
         }
     }
-    product(units, inputs, batch, g, 1, units, x, to_weight, rest);
+    product(units, inputs, batch, g, 1, units, x, to_weight, lists);
     if (to_x)
-        product(batch, inputs, units, g, units, 1, weight, to_x, rest);
+        product(batch, inputs, units, g, units, 1, weight, to_x, lists);
 }
 
 /* --------------------------------------------------- a 3 x 3 convolution with 16 output channels

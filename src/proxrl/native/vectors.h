@@ -18,13 +18,13 @@
 #ifdef __AVX512F__
 typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t bits __attribute__((vector_size(64), aligned(4), may_alias));
-enum { LANES = 16, TILE = 8 };
+enum { LANES = 16 };
 #else
 typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t bits __attribute__((vector_size(32), aligned(4), may_alias));
-enum { LANES = 8, TILE = 6 };
+enum { LANES = 8 };
 #endif
-enum { WIDTH = 2 * LANES, DEPTH = 256 };
+enum { STRIP = 8, WIDTH = 2 * LANES, DEPTH = 128 }; /* of a product: vectors, numbers, rows */
 
 INLINE lanes load(const float *from)
 {
