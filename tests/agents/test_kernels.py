@@ -123,7 +123,7 @@ def test_all_cpus_have_the_same_bits(sizes: tuple[int, int, int]) -> None:
         assert np.array_equal(mine, its)
 
 
-@pytest.mark.parametrize("sizes", [(130, 70, 131), (3, 200, 6), (200, 3, 2)])
+@pytest.mark.parametrize("sizes", [(130, 163, 131), (3, 200, 6), (200, 3, 2)])
 @pytest.mark.parametrize("on", [0.0, 0.3, 1.0])
 def test_a_backward_pass_leaves_out_the_units_that_are_off(
     sizes: tuple[int, int, int], on: float
@@ -143,6 +143,11 @@ def test_a_backward_pass_leaves_out_the_units_that_are_off(
     np.testing.assert_allclose(to_weight, passed.T @ x, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(to_x, passed @ weight, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(to_bias, passed.sum(axis=0), rtol=1e-4, atol=1e-4)
+    if on == 0.0:  # not even NaN
+        x[...] = weight[...] = np.nan
+        Call(functions().dense_backward, *before, to_weight, to_bias, to_x)()
+        assert not to_weight.any()
+        assert not to_x.any()
 
 
 @pytest.mark.parametrize("where", ["gradient", "x", "weight"])

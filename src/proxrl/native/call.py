@@ -7,7 +7,7 @@ import numpy as np
 from proxrl.types import Array
 
 SIDE, CHANNELS = 3, 16  # of the convolution in `layers.c`
-PANEL = 32  # columns of a product's last strip there, at most
+REST = 32  # WIDTH there, at most
 FANOUT = 100  # of a sum tree in `replay.c`
 STEP = np.dtype(  # a record of the replay's log
     [("frame", "<i8"), ("reward", "<f4"), ("action", "<i2"), ("age", "u1"), ("end", "u1")]
@@ -16,7 +16,7 @@ STEP = np.dtype(  # a record of the replay's log
 
 def backward_room(batch: int, units: int) -> int:
     """Numbers that `dense_backward` needs room for."""
-    return 3 * batch * units + max(batch, units) * (PANEL + 1)
+    return 3 * batch * units + max(batch, units) * (REST + 1)
 
 
 class Call:

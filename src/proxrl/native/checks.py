@@ -24,7 +24,7 @@ def is_right(found: ctypes.CDLL) -> bool:
 
 
 def _dense_is_right(found: ctypes.CDLL, generator: np.random.Generator, relu: bool) -> bool:
-    batch, inputs, units = sizes = (9, 35, 266)  # nothing fills a register, a panel or its depth
+    batch, inputs, units = sizes = (9, 163, 266)  # strips of each width, several panels
     x, weight = _normal(generator, batch, inputs), _normal(generator, units, inputs)
     bias, gradient = _normal(generator, units), _normal(generator, batch, units)
     x[0, 0] = np.nan

@@ -6,12 +6,16 @@
 
    All numbers are float32 in row-major order; states are bytes. A row of y depends on its own row of
    x only, bit for bit: a state has the same values in a batch and alone. NaN passes through, except
-   that a product with a zero is left out: of a weight of the convolution where the image is zero, and
-   of a weight or an input where g is. */
+   that products with a zero are left out: in the convolution where the image is zero, and in dW and
+   dx where g is. */
 
 #include "vectors.h"
 
 /* ------------------------------------------------------------------------------------ products */
+
+/* Vectors of a wide strip of a product, and of a narrow one; rows of b that are copied at a time. */
+enum { WIDE = 8, NARROW = 2, DEPTH = 1024 / LANES };
+enum { WIDTH = NARROW * LANES };
 
 /* A factor of a product, and the row of the other matrix that it belongs to. */
 struct term {
@@ -32,11 +36,12 @@ INLINE uint32_t find_terms(size_t depth, const float *a, size_t a_column, struct
     return count;
 }
 
-/* c[vectors] = the sum of a row's terms, or += with `add`. */
+/* c[vectors * LANES] = the sum of a row's terms, each a factor times its row of `panel`; or += with
+   `add`. */
 INLINE void add_terms(const int vectors, size_t count, const struct term *restrict terms,
                       const float *restrict panel, float *restrict c, int add)
 {
-    lanes sums[STRIP];
+    lanes sums[WIDE];
     UNROLL for (int v = 0; v < vectors; v++) sums[v] = add ? load(c + v * LANES) : (lanes){0};
     for (size_t t = 0; t < count; t++) {
         const float *const from = panel + terms[t].at * (vectors * LANES);
@@ -70,27 +75,29 @@ INLINE void strip(const int vectors, size_t rows, size_t depth, const struct ter
 INLINE void product(size_t rows, size_t columns, size_t depth, const float *a, size_t a_row,
                     size_t a_column, const float *b, float *c, float *scratch)
 {
-    float panel[DEPTH * STRIP * LANES] __attribute__((aligned(64)));
+    float panel[DEPTH * WIDE * LANES] __attribute__((aligned(64)));
     struct term *const terms = (struct term *)scratch;
     uint32_t *const counts = (uint32_t *)(scratch + 2 * rows * depth);
-    float *const rest = scratch + 2 * rows * depth + rows; /* columns that do not fill a strip */
+    float *const rest = scratch + 2 * rows * depth + rows; /* c where no strip is filled */
     if (depth == 0)
         memset(c, 0, rows * columns * sizeof *c);
-    for (size_t from = 0; from < depth; from += DEPTH, a += DEPTH * a_column, b += DEPTH * columns) {
+    for (size_t from = 0; from < depth; from += DEPTH) {
         const size_t part = depth - from < DEPTH ? depth - from : DEPTH;
+        const float *const factors = a + from * a_column, *const values = b + from * columns;
         const int add = from > 0;
         size_t j = 0;
         for (size_t i = 0; i < rows; i++)
-            counts[i] = find_terms(part, a + i * a_row, a_column, terms + i * part);
-        for (; j + STRIP * LANES <= columns; j += STRIP * LANES)
-            strip(STRIP, rows, part, terms, counts, b + j, columns, STRIP * LANES, panel, c + j,
+            counts[i] = find_terms(part, factors + i * a_row, a_column, terms + i * part);
+        for (; j + WIDE * LANES <= columns; j += WIDE * LANES)
+            strip(WIDE, rows, part, terms, counts, values + j, columns, WIDE * LANES, panel, c + j,
                   columns, add);
         for (; j + WIDTH <= columns; j += WIDTH)
-            strip(2, rows, part, terms, counts, b + j, columns, WIDTH, panel, c + j, columns, add);
-        if (j == columns)
-            continue;
-        strip(2, rows, part, terms, counts, b + j, columns, columns - j, panel, rest, WIDTH, add);
-        for (size_t i = 0; i < rows; i++)
+            strip(NARROW, rows, part, terms, counts, values + j, columns, WIDTH, panel, c + j,
+                  columns, add);
+        if (j < columns)
+            strip(NARROW, rows, part, terms, counts, values + j, columns, columns - j, panel, rest,
+                  WIDTH, add);
+        for (size_t i = 0; from + part == depth && i < rows; i++)
             memcpy(c + i * columns + j, rest + i * WIDTH, (columns - j) * sizeof *c);
     }
 }

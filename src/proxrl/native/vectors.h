@@ -24,7 +24,6 @@ typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t bits __attribute__((vector_size(32), aligned(4), may_alias));
 enum { LANES = 8 };
 #endif
-enum { STRIP = 8, WIDTH = 2 * LANES, DEPTH = 128 }; /* of a product: vectors, numbers, rows */
 
 INLINE lanes load(const float *from)
 {
