@@ -162,7 +162,7 @@ INLINE void finish(const int units, const lanes *partial, const float *bias, int
 #endif
 
 /* partial[rows, groups] += x[rows, left] w[units, left]^T. `left` is 8, but for the last inputs: a
-   constant, because a comparison for each register takes as long as its product. */
+   constant, because a comparison for each register would take two fifths of the time. */
 INLINE void multiply(const int rows, const int groups, size_t inputs, const float *restrict x,
                      const float *restrict w, size_t next, size_t left,
                      lanes partial[ROWS][GROUPS])
