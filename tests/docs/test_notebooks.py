@@ -1,25 +1,14 @@
 """The notebooks run, and what is stored in them is what they print."""
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tests.docs.tools import tool
 
 nbformat = pytest.importorskip("nbformat", reason="needs the extra `docs`")
 pytest.importorskip("nbclient", reason="needs the extra `docs`")
 pytest.importorskip("ipykernel", reason="needs the extra `docs`")
-TOOLS = Path(__file__).parents[2] / "docs" / "tools"
-
-
-def tool(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
 
 notebooks = tool("notebooks")
 

@@ -1,20 +1,16 @@
 """The verdicts of docs/evidence.md, B: on a report of runs with B's settings, and by hand."""
 
 import csv
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from proxrl.report.command import make_report
 from proxrl.studies.definition import load
-from proxrl.studies.expand import expand
-from tests.report.synthetic import write_run
+from proxrl.studies.expand import Job, expand
+from tests.docs.tools import tool, write_comparisons
 
-ROOT = Path(__file__).parents[2]
 LEVELS = {  # of DQN's return
     "dqn": 1.0,
     "dqn-pro-kappa-1": 1.5,
@@ -27,30 +23,20 @@ LEVELS = {  # of DQN's return
 
 @pytest.fixture(scope="module")
 def verdicts() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("verdicts", ROOT / "docs/tools/verdicts.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["verdicts"] = module
-    spec.loader.exec_module(module)
-    return module
+    return tool("verdicts")
 
 
 def write_b(root: Path, seeds: range = range(5)) -> Path:
-    """The report of runs with B's settings, of which the first half has DQN's level."""
+    """The comparisons of runs with B's settings, of which the first half has DQN's level."""
     study = load("rules")
     jobs = expand(study, study.scales["laptop"], root, only=tuple(LEVELS), seeds=tuple(seeds))
-    for number, job in enumerate(jobs):
-        config = job.config.override({"evaluation.period_steps": job.config.steps // 4})
-        noise = np.random.default_rng(number).normal(1.0, 0.05)
+    noise = {job: np.random.default_rng(n).normal(1.0, 0.05) for n, job in enumerate(jobs)}
 
-        def returns(step: int, job=job, noise=noise) -> list[float]:
-            level = LEVELS[job.variant] if step > job.config.steps // 2 else 1.0
-            return [100.0 * level * noise]
+    def returns(job: Job, step: int) -> float:
+        level = LEVELS[job.variant] if step > job.config.steps // 2 else 1.0
+        return 100.0 * level * noise[job]
 
-        write_run(root / str(number), config, returns)
-    file, _ = make_report(root, resamples=20)
-    return file.parent
+    return write_comparisons(root, jobs, returns)
 
 
 def last_cells(text: str) -> list[str]:
