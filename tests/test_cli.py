@@ -305,11 +305,11 @@ def test_ctrl_c_in_the_demo_saves_both_runs_and_it_continues(tmp_path: Path) -> 
         time.sleep(0.05)
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
-    _, stderr = process.communicate()
+    stdout, stderr = process.communicate()
     assert process.returncode == 130
     assert "Traceback" not in stderr
     steps = [RunFolder(run).newest_step() for run in runs]
-    assert all(step is not None and 0 < step < 60_000 for step in steps)
+    assert all(step is not None and 0 < step < 60_000 for step in steps), (steps, stdout, stderr)
     assert not any(RunFolder(run).is_locked() for run in runs)
 
 

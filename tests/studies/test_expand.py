@@ -9,9 +9,10 @@ from rich.console import Console
 from proxrl import presets
 from proxrl.config import differences, flatten
 from proxrl.errors import UserError
-from proxrl.studies.command import StudyOptions, _print_list, chosen_scale
+from proxrl.studies.command import StudyOptions, chosen_scale
 from proxrl.studies.definition import BUILT_IN, load, parse
 from proxrl.studies.expand import Job, expand
+from proxrl.studies.listing import print_list
 from proxrl.studies.scaling import carried_over
 from proxrl.suites.minatar import MINATAR
 
@@ -299,7 +300,7 @@ def test_tensorboard_can_be_switched_on_for_a_built_in_scale(wanted: bool) -> No
 
 def test_the_list_of_studies_fits_a_narrow_terminal() -> None:
     screen = io.StringIO()
-    _print_list(Console(file=screen, width=80))
+    print_list(Console(file=screen, width=80))
     lines = screen.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert "main (figure 3, 4 left, 7-10)" in lines

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 
 from proxrl.studies.board import Board
-from proxrl.studies.command import _print_narrow_list
 from proxrl.studies.definition import parse
 from proxrl.studies.estimate import Pace, estimate
 from proxrl.studies.expand import expand
+from proxrl.studies.listing import _print_narrow_list
 from proxrl.studies.table import Show, summary
 from proxrl.training.amounts import duration, gigabytes
 from proxrl.training.resources import Requirements

@@ -1,32 +1,28 @@
 """`proxrl study`: each figure of the paper as one command. Parsing and printing (no torch)."""
 
-import signal
-import textwrap
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from proxrl.config import RunConfig
 from proxrl.errors import RunFailed, UserError
 from proxrl.extras import require
 from proxrl.studies.definition import BUILT_IN, Scale, Study, load
-from proxrl.studies.expand import Job, combinations, expand, scale_of
+from proxrl.studies.expand import Job, expand, scale_of
+from proxrl.studies.listing import print_list
+from proxrl.studies.placement import (
+    connected_to,
+    executor_for,
+    require_valid_placement,
+    sigterm_as_interrupt,
+)
 
 if TYPE_CHECKING:
     from proxrl.studies.board import Board
-    from proxrl.studies.conduct import Executor
-    from proxrl.training.resources import Requirements
 
-
-LIST_WIDTH = 110  # columns that the table of studies needs
 PLAN_MEMORY = 400_000_000  # bytes; Figure 1 on FrozenLake peaked at 317 MB
 
 
@@ -75,35 +71,10 @@ class StudyOptions:
     not started here, are not run again."""
 
 
-class Placement(Protocol):
-    """The options that say where runs are executed."""
-
-    @property
-    def executor(self) -> Literal["local", "ray"]: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def gpus(self) -> float: ...
-    @property
-    def jobs(self) -> int | None: ...
-
-
-def require_valid_placement(options: Placement) -> None:
-    """Raise a `UserError` for the first invalid option."""
-    if options.jobs is not None and options.jobs < 1:
-        raise UserError(f"invalid --jobs {options.jobs}: must be at least 1")
-    if options.gpus and options.executor == "local":
-        raise UserError(f"invalid --gpus {options.gpus:g}: only for --executor ray")
-    if options.gpus and not (1e-4 <= options.gpus < 1 or options.gpus in range(1, 1025)):
-        raise UserError(
-            f"invalid --gpus {options.gpus:g}: must be a share of one GPU (0.25) or a whole number"
-        )
-
-
 def run(options: StudyOptions) -> None:
     """Run the command; raises `UserError` for a mistake, `RunFailed` at the end if a run failed."""
     if options.list:
-        _print_list(_console())
+        print_list(_console())
         return
     if options.study is None:
         raise UserError(
@@ -123,9 +94,10 @@ def chosen_scale(options: StudyOptions, study: Study) -> Scale:
 
 
 def _console() -> Console:
-    console = Console(soft_wrap=True, markup=False)
+    """Texts are printed as they are: names may look like markup."""
+    console = Console(soft_wrap=True, markup=False, highlight=False)
     if not console.is_terminal:
-        console = Console(soft_wrap=True, width=140, markup=False)  # a pipe has no width
+        console.width = 140  # a pipe has none
     return console
 
 
@@ -183,23 +155,20 @@ def _conducted(
     from proxrl.studies.estimate import needs_of, require_disk
     from proxrl.studies.table import Show, summary
 
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False)
-
     adopted = adopt(jobs, folder)
     if adopted:
-        say(f"finished runs copied from studies next to {folder}: {adopted}")
+        console.print(f"finished runs copied from studies next to {folder}: {adopted}")
     board = Board(jobs)
     if not board.of("waiting"):
-        say(f"all {len(jobs)} runs in {folder} are finished")
+        console.print(f"all {len(jobs)} runs in {folder} are finished")
         return board
     waiting = [entry.job for entry in board.of("waiting")]
     needs = needs_of(waiting, calibrate=False)
-    executor = executor_for(options, waiting, needs, folder, ray)
+    executor = executor_for(options, waiting, needs, folder, ray, console.print)
     title = study.title
     if study.scales:  # not `proxrl train --seeds`
         title = f"{study.name} at scale {scale.name}: {title}"
-    say(f"{title}\n{summary(board)}; in {folder}")
+    console.print(f"{title}\n{summary(board)}; in {folder}")
     try:
         require_disk(board, needs, executor.at_once, folder)
         with Show(title) as show, sigterm_as_interrupt():
@@ -207,45 +176,13 @@ def _conducted(
     except KeyboardInterrupt as stopped:
         line = f"stopped: {summary(board)}; the same command continues it"
         try:
-            _export(say, [entry.job for entry in board.of("finished")], folder, options.export)
+            _export(console, [entry.job for entry in board.of("finished")], folder, options.export)
         except (UserError, OSError) as error:
             line += f"; {error}"
         said = KeyboardInterrupt(line)
         said.signal_number = getattr(stopped, "signal_number", 2)  # type: ignore[attr-defined]
         raise said from None
     return board
-
-
-def connected_to(options: Placement) -> AbstractContextManager[Any]:
-    """Connect to Ray if requested, before anything is written; yields the `ray` module."""
-    if options.executor == "local":
-        return nullcontext()
-    from proxrl.studies.cluster import connected
-
-    return connected(options.address)
-
-
-def executor_for(
-    options: Placement,
-    jobs: list[Job],
-    needs: "dict[str, Requirements]",
-    folder: Path,
-    ray: Any,
-) -> "Executor":
-    """The executor that the options select."""
-    if options.executor == "local":
-        from proxrl.studies.estimate import runs_at_once
-        from proxrl.studies.local import Local
-        from proxrl.training.resources import available_cores
-
-        cores = available_cores()
-        return Local(cores, runs_at_once(jobs, needs, cores, options.jobs))
-    from proxrl.studies.cluster import Cluster
-
-    cluster = Cluster(ray, jobs, needs, options.gpus, options.jobs)
-    cluster.require_nodes()
-    cluster.require_storage(folder, say=lambda line: _console().print(line, markup=False))
-    return cluster
 
 
 def _not_exported(console: Console, jobs: list[Job], folder: Path, out: Path) -> list[Job]:
@@ -256,43 +193,38 @@ def _not_exported(console: Console, jobs: list[Job], folder: Path, out: Path) ->
     if there:
         console.print(
             f"{len(there)} of {len(jobs)} runs are complete in {out} and are not run again; "
-            f"the report of all: proxrl report {out}",
-            highlight=False,
-            markup=False,
+            f"the report of all: proxrl report {out}"
         )
     return [job for job in jobs if job not in there]
 
 
-def _export(say: Callable[[str], None], jobs: list[Job], folder: Path, out: Path | None) -> None:
+def _export(console: Console, jobs: list[Job], folder: Path, out: Path | None) -> None:
     """Export these runs, if requested."""
     from proxrl.studies.folder import export
 
     if out is not None and jobs:
         number = export(jobs, folder, out)
-        say(f"exported {'1 run' if number == 1 else f'{number} runs'} to {out}")
+        console.print(f"exported {'1 run' if number == 1 else f'{number} runs'} to {out}")
 
 
 def _finish(console: Console, board: "Board", folder: Path, out: Path | None) -> None:
     """Print the failures, export, make the report."""
     from proxrl.runs.folder import RunFolder
 
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False)
-
     failed = board.of("failed")
     for entry in failed:
-        console.print(f"{entry.job.name} failed; the end of its log:", highlight=False)
+        console.print(f"{entry.job.name} failed; the end of its log:")
         for line in RunFolder(entry.job.folder).log_tail():
-            console.print(f"    {line}", highlight=False, markup=False)
-    _export(say, list(board.entries), folder, out)
+            console.print(f"    {line}")
+    _export(console, list(board.entries), folder, out)
     if board.of("finished"):
         from proxrl.report.command import make_report
 
-        page, words = make_report(folder, say=lambda line: console.print(line, markup=False))
-        console.print("\n".join(words), highlight=False, markup=False)
-        console.print(f"report (open it in a browser): {page}", highlight=False, markup=False)
+        page, words = make_report(folder, say=console.print)
+        console.print("\n".join(words))
+        console.print(f"report (open it in a browser): {page}")
         if out is not None:
-            say(f"of all runs that were ever exported there: proxrl report {out}")
+            console.print(f"of all runs that were ever exported there: proxrl report {out}")
     if failed:
         raise RunFailed(
             f"{len(failed)} of {len(board.entries)} runs failed, first {failed[0].job.name}: "
@@ -340,44 +272,6 @@ def _plan(study: Study, scale: Scale, folder: Path, options: StudyOptions) -> No
             print(f"exported to {options.export}")
 
 
-def _print_list(console: Console) -> None:
-    if console.width < LIST_WIDTH:
-        _print_narrow_list(console)
-        return
-    table = Table(
-        "study", "figure", "what", title="built-in studies and their number of runs at each scale"
-    )
-    studies = [load(name) for name in BUILT_IN]
-    scales = dict.fromkeys(name for study in studies for name in study.scales)
-    for name in scales:
-        table.add_column(name, justify="right", no_wrap=True)
-    for study in studies:
-        runs = [
-            f"{len(combinations(study, study.scales[name])):,}"
-            if name in study.scales and not study.plan
-            else "–"
-            for name in scales
-        ]
-        table.add_row(study.name, study.figures, study.title, *runs)
-    console.print(table)
-    console.print("memory, disk and time of a study: proxrl study NAME --scale SCALE --dry-run")
-
-
-def _print_narrow_list(console: Console) -> None:
-    """Three lines for each study."""
-    for study in map(load, BUILT_IN):
-        figures = f" (figure {study.figures})" if study.figures else ""
-        console.print(Text.assemble((study.name, "bold"), figures))
-        console.print(textwrap.indent(textwrap.fill(study.title, console.width - 4), "  "))
-        if study.plan is None:
-            runs = [
-                f"{len(combinations(study, scale)):,} {name}"
-                for name, scale in study.scales.items()
-            ]
-            console.print(f"  runs: {', '.join(runs)}", highlight=False)
-    console.print("memory, disk and time: proxrl study NAME --scale SCALE --dry-run")
-
-
 def _require_one_report(jobs: list[Job]) -> None:
     """Raise a `UserError` before anything runs if the report would be rejected at the end."""
     from proxrl.report.protocol import asked_of
@@ -409,26 +303,3 @@ def _require_environments(jobs: list[Job]) -> None:
         if key not in seen:
             seen.add(key)
             make(job.config.env, job.config.protocol).close()
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM, handled like Ctrl-C."""
-
-    signal_number = int(signal.SIGTERM)
-
-
-@contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def raise_it(number: int, frame: object) -> None:
-        raise Terminated
-
-    before = signal.signal(signal.SIGTERM, raise_it)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -17,13 +17,13 @@ from proxrl.config import RunConfig, differences, from_json, to_json, validated
 from proxrl.errors import RunFailed, UserError
 from proxrl.files import write_text
 from proxrl.runs.study_file import SEARCH
-from proxrl.studies.command import (
+from proxrl.studies.folder import locked
+from proxrl.studies.placement import (
     connected_to,
     executor_for,
     require_valid_placement,
     sigterm_as_interrupt,
 )
-from proxrl.studies.folder import locked
 from proxrl.suites import BUILT_IN, presets
 from proxrl.tuning.space import KAPPA, Parameter, corners, parsed
 
@@ -149,7 +149,7 @@ def run(options: TuneOptions, space: Sequence[Parameter]) -> None:
             jobs = [job_of(0, one, folder) for one in corners(space, config)]
             needs = needs_of(jobs, calibrate=False)
             largest = max(jobs, key=lambda job: job.config.threads)
-            executor = executor_for(options, jobs * search.wanted, needs, folder, ray)
+            executor = executor_for(options, jobs * search.wanted, needs, folder, ray, say)
             title = f"{config.agent} on {config.env}: {', '.join(one.text for one in space)}"
             say(f"{title}\n{summary(trials.all(), options.trials, space)}; in {folder}")
             try:
