@@ -47,7 +47,7 @@ READERS_OWN = {
     "SCALE": "smoke",
     "MiniGrid-DoorKey-5x5-v0": "CartPole-v1",  # its suite is installed by tests/suites
 }
-PROGRAMS = ("proxrl ", "make ", "python -m ", "python examples/")
+PROGRAMS = ("proxrl ", "make ", "python -m ", "python examples/", "python docs/tools/")
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -192,7 +192,10 @@ def test_a_printed_command_is_one_that_there_is(
 def check_python(words: list[str]) -> None:
     """A script with its arguments: parsed if it has a parser, else found in its source."""
     if words[0] != "-m":
-        module = runpy.run_path(str(ROOT / words[0]))
+        script = ROOT / words[0]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(script.parent)  # as if it were run
+            module = runpy.run_path(str(script))
         if "arguments" in module:
             module["arguments"](words[1:])
         return
@@ -221,6 +224,8 @@ def test_arguments_that_a_benchmark_does_not_have_are_found() -> None:
         check_python(["-m", "benchmarks.intervals", "--study", "1", "--nothing"])
     with pytest.raises(SystemExit):
         check_python(["examples/dqn_pro_single_file.py", "--k", "1"])
+    with pytest.raises(SystemExit):
+        check_python(["docs/tools/ablations.py", "main", "report-main"])
 
 
 def check_proxrl(arguments: list[str]) -> None:

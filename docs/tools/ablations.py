@@ -6,8 +6,9 @@
 The criteria were written before the runs. p-values are corrected by Holm's method within a study.
 """
 
+import argparse
 import math
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,6 +62,13 @@ CLAIMS = {
 }
 
 
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("study", choices=CLAIMS)
+    parser.add_argument("report", type=Path, help="a folder of `proxrl report`")
+    return parser.parse_args(words)
+
+
 def verdict(claim: Claim, differences: dict[Pair, float], p: dict[Pair, float]) -> str:
     """By the differences x - y and their corrected p-values."""
     pairs = (*claim.ahead, *claim.not_behind)
@@ -79,7 +87,7 @@ def complete(table: Table, pair: Pair) -> bool:
 
 
 def main(claim: Claim, report: Path) -> None:
-    table = read(report / "comparisons.csv")
+    table = read(report)
     pairs = (*claim.ahead, *claim.not_behind)
     if lacks := [" against ".join(pair) for pair in pairs if not complete(table, pair)]:
         needed = f"{GAMES} games and {RUNS} finished runs of each variant"
@@ -96,13 +104,5 @@ def main(claim: Claim, report: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3 or sys.argv[1] not in CLAIMS:
-        raise SystemExit(
-            f"usage: python docs/tools/ablations.py {{{','.join(CLAIMS)}}} REPORT"
-            " (a folder of `proxrl report`)"
-        )
-    if not (Path(sys.argv[2]) / "comparisons.csv").is_file():
-        raise SystemExit(
-            f"{sys.argv[2]} has no comparisons.csv: it is no folder of `proxrl report`"
-        )
-    main(CLAIMS[sys.argv[1]], Path(sys.argv[2]))
+    options = arguments()
+    main(CLAIMS[options.study], options.report)

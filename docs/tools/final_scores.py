@@ -1,48 +1,110 @@
-"""Prints the table of docs/results.md for a study: final scores by seed, and their scaled mean.
+"""Prints tables of docs/evidence.md and docs/results.md: final scores, and their scaled means.
 
     proxrl report results/rules-tune --out report-rules
-    python docs/tools/final_scores.py report-rules
+    python docs/tools/final_scores.py report-rules              # of every run
+    python docs/tools/final_scores.py report-rules --by-game    # means over the runs of a game
+    python docs/tools/final_scores.py report-rules --by-game --area
 
-The last column is the mean over games of the scaled final scores and its standard error over runs,
-on which the criterion of docs/evidence.md, C, is based. Games without a scale are left out.
+The last column is the mean over games of the scaled scores and its standard error over runs, on
+which the criterion of docs/evidence.md, C, is based. Games without a scale are left out.
 """
 
+import argparse
 import csv
 import math
 import statistics
-import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 
-def main(report: Path) -> None:
-    with open(report / "scores.csv", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["final_scaled"]]
-    runs = sorted({(row["game"], int(row["seed"])) for row in rows})
-    raw: dict[str, dict[tuple[str, int], float]] = defaultdict(dict)
-    scaled: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for row in rows:
-        raw[row["series"]][row["game"], int(row["seed"])] = float(row["final_score"])
-        scaled[row["series"]][row["game"]].append(float(row["final_scaled"]))
-    print(
-        "| final score |",
-        " | ".join(f"{game}, {seed}" for game, seed in runs),
-        "| scaled mean ± standard error |",
+class Run(NamedTuple):
+    """A line of scores.csv."""
+
+    series: str
+    game: str
+    seed: int
+    score: float
+    scaled: float
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("report", type=Path, help="a folder of `proxrl report`")
+    parser.add_argument(
+        "--by-game", action="store_true", help="means over the runs of a game ± standard errors"
     )
-    print("|---" * (len(runs) + 2) + "|")
-    for series, scores in raw.items():
-        cells = [f"{scores[run]:.1f}" if run in scores else "–" for run in runs]
-        print(f"| {series} |", " | ".join(cells), f"| {_mean(scaled[series])} |")
+    parser.add_argument(
+        "--area", action="store_true", help="means of the whole curve in place of final scores"
+    )
+    return parser.parse_args(words)
 
 
-def _mean(games: dict[str, list[float]]) -> str:
-    """Mean over games of their means ± its standard error."""
-    value = statistics.fmean(statistics.fmean(scores) for scores in games.values())
-    if any(len(scores) < 2 for scores in games.values()):
-        return f"{value:.2f}"
-    squares = sum(statistics.variance(scores) / len(scores) for scores in games.values())
-    return f"{value:.2f} ± {math.sqrt(squares) / len(games):.2f}"
+def read(report: Path, area: bool) -> list[Run]:
+    """The finished runs, of games with a scale, in the order of the report."""
+    path = report / "scores.csv"
+    if not path.is_file():
+        raise SystemExit(f"{report} has no scores.csv: it is no folder of `proxrl report`")
+    with open(path, encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["final_scaled"]]
+    runs = []
+    for row in rows:
+        score = float(row["area_score" if area else "final_score"])
+        low, high = float(row["scale_low"]), float(row["scale_high"])
+        scaled = (score - low) / (high - low)
+        runs.append(Run(row["series"], row["game"], int(row["seed"]), score, scaled))
+    return runs
+
+
+def mean_and_error(scores: Sequence[float]) -> tuple[float, float]:
+    """The mean and its standard error; NaN for one run."""
+    mean = statistics.fmean(scores)
+    if len(scores) < 2:
+        return mean, math.nan
+    return mean, statistics.stdev(scores) / math.sqrt(len(scores))
+
+
+def cell(mean: float, error: float, digits: int) -> str:
+    return f"{mean:.{digits}f}" + ("" if math.isnan(error) else f" ± {error:.{digits}f}")
+
+
+def by_game(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    games = defaultdict(list)
+    for run in runs:
+        games[run.game].append(run)
+    return games
+
+
+def scaled_mean(runs: Sequence[Run]) -> str:
+    """The mean over games of their means ± its standard error."""
+    games = [mean_and_error([run.scaled for run in found]) for found in by_game(runs).values()]
+    error = math.sqrt(math.fsum(own**2 for _, own in games)) / len(games)
+    return cell(statistics.fmean(mean for mean, _ in games), error, digits=2)
+
+
+def main(report: Path, of_games: bool, area: bool) -> None:
+    runs = read(report, area)
+    if of_games:
+        columns = sorted({run.game for run in runs})
+    else:
+        columns = [f"{game}, {seed}" for game, seed in sorted({run[1:3] for run in runs})]
+    titles = ["whole curve" if area else "final score", *columns, "scaled mean ± standard error"]
+    print("|", " | ".join(titles), "|")
+    print("|---" * len(titles) + "|")
+    for series in dict.fromkeys(run.series for run in runs):
+        own = [run for run in runs if run.series == series]
+        if of_games:
+            scores = {
+                game: cell(*mean_and_error([run.score for run in found]), digits=1)
+                for game, found in by_game(own).items()
+            }
+        else:
+            scores = {f"{run.game}, {run.seed}": f"{run.score:.1f}" for run in own}
+        cells = [series, *(scores.get(column, "–") for column in columns), scaled_mean(own)]
+        print("|", " | ".join(cells), "|")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    options = arguments()
+    main(options.report, options.by_game, options.area)

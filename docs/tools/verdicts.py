@@ -10,9 +10,10 @@ must agree: a verdict is weak if one of them has p > 0.05, and contradicted if o
 p <= 0.05 in the other direction.
 """
 
+import argparse
 import csv
 import math
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,9 +53,18 @@ class Row(NamedTuple):
 Table = dict[tuple[str, str, str], Row]
 
 
-def read(path: Path) -> Table:
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("report", type=Path, help="a folder of `proxrl report`")
+    return parser.parse_args(words)
+
+
+def read(report: Path) -> Table:
     """Every comparison in both directions, by x, y and measure."""
     table: Table = {}
+    path = report / "comparisons.csv"
+    if not path.is_file():
+        raise SystemExit(f"{report} has no comparisons.csv: it is no folder of `proxrl report`")
     with open(path, encoding="utf-8") as file:
         for line in csv.DictReader(file):
             numbers = (float(line[name] or math.nan) for name in Row._fields[:4])
@@ -102,7 +112,7 @@ def verdict(table: Table, pair: tuple[str, str], p: float, words: tuple[str, str
 
 
 def main(report: Path) -> None:
-    table = read(report / "comparisons.csv")
+    table = read(report)
     if lacks := lacking(table):
         needed = f"{GAMES} games and {RUNS} finished runs of each variant"
         raise SystemExit(f"{report} needs {needed}; incomplete: {', '.join(lacks)}")
@@ -128,8 +138,4 @@ def main(report: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "comparisons.csv").is_file():
-        raise SystemExit(
-            "usage: python docs/tools/verdicts.py REPORT (a folder of `proxrl report`)"
-        )
-    main(Path(sys.argv[1]))
+    main(arguments().report)

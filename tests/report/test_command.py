@@ -81,7 +81,12 @@ def test_comparisons_csv_has_every_pair_and_its_p_values_agree_with_the_interval
         for seed in range(5):
             often = {"evaluation.period_steps": 1000}
             config = preset(agent, "MinAtar/Breakout-v1", often, seed=seed, steps=4000)
-            write_run(tmp_path / f"{agent}{seed}", config, lambda step, x=level + seed / 9: [x, x])
+            write_run(
+                tmp_path / f"{agent}{seed}",
+                config,
+                lambda step, x=level + seed / 9: [x, x],
+                sync_distance=(0.5 if agent == "dqn-pro" else 1.0) * 1.1**seed,
+            )
     make_report(tmp_path, resamples=300)
     with (tmp_path / "report" / "comparisons.csv").open() as file:
         rows = {(row["x"], row["y"], row["measure"]): row for row in csv.DictReader(file)}
@@ -93,6 +98,15 @@ def test_comparisons_csv_has_every_pair_and_its_p_values_agree_with_the_interval
         assert float(apart["low"]) > border
         assert float(same["low"]) <= border <= float(same["high"])
         assert apart["runs"] == "5"
+    smaller, same = (
+        rows[pro, base, "target updates, x / y"]
+        for pro, base in (("DQN Pro", "DQN"), ("Rainbow Pro", "Rainbow"))
+    )
+    assert float(smaller["value"]) == pytest.approx(0.5)
+    assert float(smaller["p"]) <= 0.05
+    assert float(smaller["high"]) < 1.0
+    assert float(same["value"]) == 1.0
+    assert (smaller["games"], smaller["runs"]) == ("1", "5")
 
 
 def test_same_runs_same_bytes(written: Path, runs: Path, tmp_path: Path) -> None:

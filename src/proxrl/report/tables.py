@@ -9,7 +9,9 @@ import io
 import math
 from collections.abc import Sequence
 
-from proxrl.report.comparisons import Comparison
+import numpy as np
+
+from proxrl.report.comparisons import Comparison, sync_ratio_estimate, sync_ratios
 from proxrl.report.study import StudyResults, game_of
 
 COLUMNS = (
@@ -58,21 +60,24 @@ def scores_csv(study: StudyResults) -> str:
 
 
 def comparisons_csv(comparisons: Sequence[Comparison]) -> str:
-    """One row per pair and measure; runs are those of the series with fewer."""
+    """One row per pair and measure; runs are those of the series with fewer. The sizes of target
+    updates are compared where both series recorded them."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(("x", "y", "measure", "value", "low", "high", "p", "games", "runs"))
     for one in comparisons:
-        measures = {
-            "final score, x - y": one.difference,
-            "whole curve, x - y": one.area_difference,
-            "P(x > y)": one.improvement,
-        }
-        for measure, found in measures.items():
-            games = one.improvement_games if found is one.improvement else len(one.games)
-            numbers = (found.value, found.low, found.high, found.p)
-            row = (one.pro.name, one.base.name, measure, *map(_number, numbers), games, one.runs)
-            writer.writerow(row)
+        rows = [
+            ("final score, x - y", one.difference, len(one.games), one.runs),
+            ("whole curve, x - y", one.area_difference, len(one.games), one.runs),
+            ("P(x > y)", one.improvement, one.improvement_games, one.runs),
+        ]
+        ratio, runs, _ = sync_ratio_estimate(one.pro, one.base)
+        if math.isfinite(ratio.value):
+            games = int(np.isfinite(sync_ratios(one.pro, one.base)).sum())
+            rows.append(("target updates, x / y", ratio, games, runs))
+        for measure, found, games, runs in rows:
+            numbers = map(_number, (found.value, found.low, found.high, found.p))
+            writer.writerow((one.pro.name, one.base.name, measure, *numbers, games, runs))
     return file.getvalue()
 
 
