@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from verdicts import FINAL, LEVEL, Table, holm, read
+from verdicts import FINAL, LEVEL, Pair, Table, holm, read
 
 GAMES, RUNS = 2, 6  # of every variant
 PRO = "DQN Pro"
@@ -23,7 +23,6 @@ IN_VALUE_SPACE = [
     f"DQN (in value space, {kind}c 1)" for kind in ("", "all actions, ", "own batch, ")
 ]
 
-Pair = tuple[str, str]
 Pairs = tuple[Pair, ...]
 
 

@@ -1,4 +1,5 @@
-"""The verdicts of docs/evidence.md, B: on a report of runs with B's settings, and by hand."""
+"""The verdicts of docs/evidence.md, B and the first part of D: on reports of runs with the settings
+of each, and by hand."""
 
 import csv
 from pathlib import Path
@@ -46,7 +47,7 @@ def last_cells(text: str) -> list[str]:
 def test_on_a_report_of_all_runs(
     tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdicts.main(write_b(tmp_path / "b"))
+    verdicts.main("rules", write_b(tmp_path / "b"))
     found = last_cells(capsys.readouterr().out)
     of_pair = dict(zip((verdicts.PRIMARY, *verdicts.SECONDARY), found, strict=True))
     strong, weak = ("DQN Pro (κ 1)", "DQN Pro (κ 0.25)")
@@ -58,17 +59,47 @@ def test_on_a_report_of_all_runs(
 
 def test_a_report_of_fewer_runs_gets_no_verdict(tmp_path: Path, verdicts: ModuleType) -> None:
     with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(5 games, 10"):
-        verdicts.main(write_b(tmp_path / "b", seeds=range(2)))
+        verdicts.main("rules", write_b(tmp_path / "b", seeds=range(2)))
 
 
 def test_one_seed_has_no_p_values_and_nothing_no_comparisons(
     tmp_path: Path, verdicts: ModuleType
 ) -> None:
     with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(5 games, 5 r"):
-        verdicts.main(write_b(tmp_path / "b", seeds=range(1)))
+        verdicts.main("rules", write_b(tmp_path / "b", seeds=range(1)))
     (tmp_path / "comparisons.csv").write_text("x,y,measure,value,low,high,p,games,runs\n")
     with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(none\)"):
-        verdicts.main(tmp_path)
+        verdicts.main("rules", tmp_path)
+
+
+def test_rainbows(tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both Rainbow Pros are compared with Rainbow, and corrected together."""
+    study = load("rainbow-kappa")
+    levels = {"rainbow": 1.0, "rainbow-pro-kappa-2.5": 0.5, "rainbow-pro-kappa-0.1": 1.5}
+    jobs = expand(study, study.scales["session"], tmp_path, only=tuple(levels))
+    noise = {job: np.random.default_rng(n).normal(1.0, 0.05) for n, job in enumerate(jobs)}
+    report = write_comparisons(
+        tmp_path / "all", jobs, lambda job, _: 100.0 * levels[job.variant] * noise[job]
+    )
+    verdicts.main("rainbow-kappa", report)
+    lines = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split(" | ")[0] for line in lines] == [
+        "| Rainbow Pro (κ 2.5) against Rainbow",
+        "| Rainbow Pro (κ 0.1) against Rainbow",
+    ]
+    assert [line.split(" | ")[-1].rstrip(" |") for line in lines] == ["against", "support"]
+    table = verdicts.read(report)
+    pairs = [("Rainbow Pro (κ 2.5)", "Rainbow"), ("Rainbow Pro (κ 0.1)", "Rainbow")]
+    both = verdicts.holm([table[*pair, verdicts.FINAL].p for pair in pairs])
+    assert verdicts.corrected("rainbow-kappa", table) == {
+        pair: (p, True) for pair, p in zip(pairs, both, strict=True)
+    }
+    some = [job for job in jobs if job.variant != "rainbow-pro-kappa-2.5"]
+    report = write_comparisons(tmp_path / "some", some, lambda job, _: 100.0 * noise[job])
+    with pytest.raises(
+        SystemExit, match=r"incomplete: Rainbow Pro \(κ 2.5\) against Rainbow \(none"
+    ):
+        verdicts.main("rainbow-kappa", report)
 
 
 def write(
@@ -100,7 +131,7 @@ def test_the_table(
         third: {"p": 0.02},  # 0.12 when corrected
     }
     write(tmp_path, verdicts, changes)
-    verdicts.main(tmp_path)
+    verdicts.main("rules", tmp_path)
     text = capsys.readouterr().out
     assert last_cells(text) == ["against", "higher", "higher, weak", *["inconclusive"] * 6]
     lines = text.splitlines()[2:]
