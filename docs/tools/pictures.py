@@ -24,7 +24,7 @@ OF_RESULTS = {  # the folders of a report on results/, and its figures by their 
     ("distance-session",): {"distance-session": "sync_distances"},
     ("dopamine-check-session",): {"dopamine-check": "training_returns"},
     ("dopamine-check-extended",): {"dopamine-check-extended": "training_returns"},
-    ("rules-tune", "tune-c-tune"): {"rules-tune": "differences"},
+    ("rules-tune",): {"rules-tune": "differences"},
 }
 
 
