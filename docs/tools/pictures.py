@@ -25,6 +25,7 @@ OF_RESULTS = {  # the folders of a report on results/, and its figures by their 
     ("dopamine-check-session",): {"dopamine-check": "training_returns"},
     ("dopamine-check-extended",): {"dopamine-check-extended": "training_returns"},
     ("rules-tune",): {"rules-tune": "differences"},
+    ("rules-laptop",): {"rules-laptop": "differences", "rules-laptop-curves": "learning_curves"},
 }
 
 
