@@ -5,16 +5,16 @@
     proxrl report my-results/rainbow-kappa-session --out report-rainbow
     python docs/tools/verdicts.py rainbow-kappa report-rainbow
 
-The criteria, which were written before the runs. B has one primary comparison, and eight others
-whose p-values are corrected by Holm's method; D compares each Rainbow Pro with Rainbow, corrected
-together. The statistic is the difference of the interquartile means of final scores. Two other
+The criteria, which were written before the runs. B has one primary comparison and eight secondary
+ones, D compares each of two Rainbow Pros with Rainbow. p-values are corrected by Holm's method: of
+the comparisons on which the paper's claim is judged together, and of the further ones together. The
+statistic is the difference of the interquartile means of final scores. Two other
 measures, the area under the curve and the probability of improvement, must agree: a verdict is weak
 if one of them has p > 0.05, and contradicted if one of them has p <= 0.05 in the other direction.
 """
 
 import argparse
 import csv
-import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,23 +22,39 @@ from typing import NamedTuple
 
 LEVEL = 0.05
 GAMES = 5
-RUNS = {"rules": 25, "rainbow-kappa": 15}  # of every variant: a study is analysed when complete
-PRIMARY = ("DQN Pro (κ 1)", "DQN")
-SECONDARY = (
-    ("DQN Pro (κ 0.25)", "DQN"),
-    ("DQN Pro adaptive", "DQN"),
-    ("DQN (α × 0.8)", "DQN"),
-    ("DQN Pro adaptive", "DQN Pro (κ 1)"),
-    ("DQN Pro (κ 1)", "DQN (α × 0.65)"),
-    ("DQN Pro (κ 1)", "DQN (α × 0.8)"),
-    ("DQN Pro (κ 0.25)", "DQN (α × 0.8)"),
-    ("DQN Pro adaptive", "DQN (α × 0.8)"),
-)
-PAPERS = ("Rainbow Pro (κ 2.5)", "Rainbow")
 FINAL, AREA, IMPROVEMENT = "final score, x - y", "whole curve, x - y", "P(x > y)"
 MIDDLE = {FINAL: 0.0, AREA: 0.0, IMPROVEMENT: 0.5}  # where neither is ahead
 
 Pair = tuple[str, str]
+
+
+class Criterion(NamedTuple):
+    """Pairs (x, y) of series: those on which a claim of the paper is judged, and further ones."""
+
+    runs: int  # of every variant: a study is analysed when complete
+    claims: tuple[Pair, ...]
+    further: tuple[Pair, ...] = ()
+
+
+CRITERIA = {
+    "rules": Criterion(
+        25,
+        (("DQN Pro (κ 1)", "DQN"),),
+        (
+            ("DQN Pro (κ 0.25)", "DQN"),
+            ("DQN Pro adaptive", "DQN"),
+            ("DQN (α × 0.8)", "DQN"),
+            ("DQN Pro adaptive", "DQN Pro (κ 1)"),
+            ("DQN Pro (κ 1)", "DQN (α × 0.65)"),
+            ("DQN Pro (κ 1)", "DQN (α × 0.8)"),
+            ("DQN Pro (κ 0.25)", "DQN (α × 0.8)"),
+            ("DQN Pro adaptive", "DQN (α × 0.8)"),
+        ),
+    ),
+    "rainbow-kappa": Criterion(
+        15, (("Rainbow Pro (κ 2.5)", "Rainbow"), ("Rainbow Pro (κ 0.25)", "Rainbow"))
+    ),
+}
 
 
 class Row(NamedTuple):
@@ -62,7 +78,7 @@ Table = dict[tuple[str, str, str], Row]
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("study", choices=RUNS)
+    parser.add_argument("study", choices=CRITERIA)
     parser.add_argument("report", type=Path, help="a folder of `proxrl report`")
     return parser.parse_args(words)
 
@@ -84,32 +100,13 @@ def read(report: Path) -> Table:
     return table
 
 
-def claims(study: str, table: Table) -> tuple[list[Pair], list[Pair]]:
-    """The comparisons on which a claim of the paper is judged, and further ones."""
-    if study == "rules":
-        return [PRIMARY], [*SECONDARY]
-    others = sorted({x for x, y, _ in table if x.startswith("Rainbow Pro") and y == "Rainbow"})
-    return [PAPERS, *((x, "Rainbow") for x in others if x != PAPERS[0])], []
-
-
-def corrected(study: str, table: Table) -> dict[Pair, tuple[float, bool]]:
-    """The p-value of every comparison, and whether Holm's method corrected it."""
-    first, further = claims(study, table)
-    alone, together = (first, further) if study == "rules" else ([], first)
-    adjusted = holm([table[*pair, FINAL].p for pair in together])
-    return {
-        **{pair: (table[*pair, FINAL].p, False) for pair in alone},
-        **{pair: (p, True) for pair, p in zip(together, adjusted, strict=True)},
-    }
-
-
-def lacking(study: str, table: Table) -> list[str]:
+def lacking(criterion: Criterion, table: Table) -> list[str]:
     """The comparisons of complete runs that the table does not have."""
     lacks = []
-    for x, y in itertools.chain(*claims(study, table)):
+    for x, y in (*criterion.claims, *criterion.further):
         for measure in MIDDLE:
             row = table.get((x, y, measure))
-            if row is None or (row.games, row.runs) != (GAMES, RUNS[study]) or math.isnan(row.p):
+            if row is None or (row.games, row.runs) != (GAMES, criterion.runs) or math.isnan(row.p):
                 runs = "none" if row is None else f"{row.games} games, {row.runs} runs"
                 lacks.append(f"{x} against {y} ({runs})")
                 break
@@ -138,32 +135,38 @@ def verdict(table: Table, pair: Pair, p: float, words: tuple[str, str]) -> str:
     return found if all(row.p <= LEVEL for row, _ in others) else f"{found}, weak"
 
 
-def main(study: str, report: Path) -> None:
+def main(criterion: Criterion, report: Path) -> None:
     table = read(report)
-    if lacks := lacking(study, table):
-        needed = f"{GAMES} games and {RUNS[study]} finished runs of each variant"
+    if lacks := lacking(criterion, table):
+        needed = f"{GAMES} games and {criterion.runs} finished runs of each variant"
         raise SystemExit(f"{report} needs {needed}; incomplete: {', '.join(lacks)}")
-    of_the_paper, _ = claims(study, table)
     titles = ("comparison", "final score", "p", "corrected p", "whole curve", "p", "P(x > y)", "p")
     print("|", " | ".join((*titles, "verdict")), "|")
     print("|---" * (len(titles) + 1) + "|")
-    for pair, (p, is_corrected) in corrected(study, table).items():
-        final, area, better = (table[*pair, measure] for measure in (FINAL, AREA, IMPROVEMENT))
-        words = ("support", "against") if pair in of_the_paper else ("higher", "lower")
-        cells = (
-            " against ".join(pair),
-            f"{final.value:+.2f} [{final.low:+.2f}, {final.high:+.2f}]",
-            f"{final.p:.3f}",
-            f"{p:.3f}" if is_corrected else "–",
-            f"{area.value:+.2f} [{area.low:+.2f}, {area.high:+.2f}]",
-            f"{area.p:.3f}",
-            f"{better.value:.2f} [{better.low:.2f}, {better.high:.2f}]",
-            f"{better.p:.3f}",
-            verdict(table, pair, p, words),
-        )
-        print("|", " | ".join(cells), "|")
+    for pairs, words in (
+        (criterion.claims, ("support", "against")),
+        (criterion.further, ("higher", "lower")),
+    ):
+        corrected = holm([table[*pair, FINAL].p for pair in pairs])
+        for pair, p in zip(pairs, corrected, strict=True):
+            print("|", " | ".join(cells(table, pair, p, words)), "|")
+
+
+def cells(table: Table, pair: Pair, p: float, words: tuple[str, str]) -> tuple[str, ...]:
+    final, area, better = (table[*pair, measure] for measure in (FINAL, AREA, IMPROVEMENT))
+    return (
+        " against ".join(pair),
+        f"{final.value:+.2f} [{final.low:+.2f}, {final.high:+.2f}]",
+        f"{final.p:.3f}",
+        f"{p:.3f}",
+        f"{area.value:+.2f} [{area.low:+.2f}, {area.high:+.2f}]",
+        f"{area.p:.3f}",
+        f"{better.value:.2f} [{better.low:.2f}, {better.high:.2f}]",
+        f"{better.p:.3f}",
+        verdict(table, pair, p, words),
+    )
 
 
 if __name__ == "__main__":
     options = arguments()
-    main(options.study, options.report)
+    main(CRITERIA[options.study], options.report)

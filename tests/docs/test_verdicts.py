@@ -47,59 +47,60 @@ def last_cells(text: str) -> list[str]:
 def test_on_a_report_of_all_runs(
     tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdicts.main("rules", write_b(tmp_path / "b"))
+    b = verdicts.CRITERIA["rules"]
+    verdicts.main(b, write_b(tmp_path / "b"))
     found = last_cells(capsys.readouterr().out)
-    of_pair = dict(zip((verdicts.PRIMARY, *verdicts.SECONDARY), found, strict=True))
+    of_pair = dict(zip((*b.claims, *b.further), found, strict=True))
     strong, weak = ("DQN Pro (κ 1)", "DQN Pro (κ 0.25)")
     for (x, y), said in of_pair.items():
         direction = (x == strong) + (y == weak) - (x == weak) - (y == strong)
         expected = {1: "higher", -1: "lower", 0: "inconclusive"}[direction]
-        assert said == ("support" if (x, y) == verdicts.PRIMARY else expected), (x, y)
+        assert said == ("support" if (x, y) in b.claims else expected), (x, y)
 
 
 def test_a_report_of_fewer_runs_gets_no_verdict(tmp_path: Path, verdicts: ModuleType) -> None:
     with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(5 games, 10"):
-        verdicts.main("rules", write_b(tmp_path / "b", seeds=range(2)))
+        verdicts.main(verdicts.CRITERIA["rules"], write_b(tmp_path / "b", seeds=range(2)))
 
 
 def test_one_seed_has_no_p_values_and_nothing_no_comparisons(
     tmp_path: Path, verdicts: ModuleType
 ) -> None:
     with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(5 games, 5 r"):
-        verdicts.main("rules", write_b(tmp_path / "b", seeds=range(1)))
+        verdicts.main(verdicts.CRITERIA["rules"], write_b(tmp_path / "b", seeds=range(1)))
     (tmp_path / "comparisons.csv").write_text("x,y,measure,value,low,high,p,games,runs\n")
     with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(none\)"):
-        verdicts.main("rules", tmp_path)
+        verdicts.main(verdicts.CRITERIA["rules"], tmp_path)
 
 
 def test_rainbows(tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """Both Rainbow Pros are compared with Rainbow, and corrected together."""
     study = load("rainbow-kappa")
-    levels = {"rainbow": 1.0, "rainbow-pro-kappa-2.5": 0.5, "rainbow-pro-kappa-0.1": 1.5}
+    levels = {"rainbow": 1.0, "rainbow-pro-kappa-2.5": 0.5, "rainbow-pro-kappa-0.25": 1.5}
     jobs = expand(study, study.scales["session"], tmp_path, only=tuple(levels))
     noise = {job: np.random.default_rng(n).normal(1.0, 0.05) for n, job in enumerate(jobs)}
     report = write_comparisons(
         tmp_path / "all", jobs, lambda job, _: 100.0 * levels[job.variant] * noise[job]
     )
-    verdicts.main("rainbow-kappa", report)
+    d = verdicts.CRITERIA["rainbow-kappa"]
+    verdicts.main(d, report)
     lines = capsys.readouterr().out.splitlines()[2:]
     assert [line.split(" | ")[0] for line in lines] == [
         "| Rainbow Pro (κ 2.5) against Rainbow",
-        "| Rainbow Pro (κ 0.1) against Rainbow",
+        "| Rainbow Pro (κ 0.25) against Rainbow",
     ]
     assert [line.split(" | ")[-1].rstrip(" |") for line in lines] == ["against", "support"]
     table = verdicts.read(report)
-    pairs = [("Rainbow Pro (κ 2.5)", "Rainbow"), ("Rainbow Pro (κ 0.1)", "Rainbow")]
-    both = verdicts.holm([table[*pair, verdicts.FINAL].p for pair in pairs])
-    assert verdicts.corrected("rainbow-kappa", table) == {
-        pair: (p, True) for pair, p in zip(pairs, both, strict=True)
-    }
+    alone = [table[*pair, verdicts.FINAL].p for pair in d.claims]
+    together = verdicts.holm(alone)
+    assert together != alone
+    assert [line.split(" | ")[3] for line in lines] == [f"{p:.3f}" for p in together]
     some = [job for job in jobs if job.variant != "rainbow-pro-kappa-2.5"]
     report = write_comparisons(tmp_path / "some", some, lambda job, _: 100.0 * noise[job])
     with pytest.raises(
         SystemExit, match=r"incomplete: Rainbow Pro \(κ 2.5\) against Rainbow \(none"
     ):
-        verdicts.main("rainbow-kappa", report)
+        verdicts.main(d, report)
 
 
 def write(
@@ -110,7 +111,8 @@ def write(
     with open(folder / "comparisons.csv", "w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
         lines.writerow(["x", "y", "measure", "value", "low", "high", "p", "games", "runs"])
-        for x, y in (module.PRIMARY, *module.SECONDARY):
+        b = module.CRITERIA["rules"]
+        for x, y in (*b.claims, *b.further):
             own = {"value": 0.1, "p": 0.5, "p_area": 0.01, "p_improvement": 0.01, "better": 0.6}
             own |= changes.get((x, y), {})
             numbers = (-own["value"], -own["value"] - 0.2, -own["value"] + 0.3)
@@ -123,19 +125,20 @@ def write(
 def test_the_table(
     tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first, second, third = verdicts.SECONDARY[:3]
+    b = verdicts.CRITERIA["rules"]
+    first, second, third = b.further[:3]
     changes = {
-        verdicts.PRIMARY: {"value": -0.2, "p": 0.04, "better": 0.4},
+        b.claims[0]: {"value": -0.2, "p": 0.04, "better": 0.4},
         first: {"p": 0.001},
         second: {"p": 0.002, "p_area": 0.06},
         third: {"p": 0.02},  # 0.12 when corrected
     }
     write(tmp_path, verdicts, changes)
-    verdicts.main("rules", tmp_path)
+    verdicts.main(b, tmp_path)
     text = capsys.readouterr().out
     assert last_cells(text) == ["against", "higher", "higher, weak", *["inconclusive"] * 6]
     lines = text.splitlines()[2:]
-    assert "-0.20 [-0.50, +0.00] | 0.040 | – |" in lines[0]
+    assert "-0.20 [-0.50, +0.00] | 0.040 | 0.040 |" in lines[0]
     assert "0.40 [0.30, 0.70] | 0.010 |" in lines[0]
     assert "+0.10 [-0.20, +0.30] | 0.001 | 0.008 |" in lines[1]
     assert "| 0.060 | 0.60" in lines[2]
