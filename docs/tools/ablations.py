@@ -7,12 +7,11 @@ The criteria were written before the runs. p-values are corrected by Holm's meth
 """
 
 import argparse
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from verdicts import FINAL, LEVEL, Pair, Table, holm, read
+from reports import FINAL, LEVEL, Pair, corrected, parser, print_table, read_complete
 
 GAMES, RUNS = 2, 6  # of every variant
 PRO = "DQN Pro"
@@ -61,14 +60,11 @@ CLAIMS = {
 }
 
 
-def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("study", choices=CLAIMS)
-    parser.add_argument("report", type=Path, help="a folder of `proxrl report`")
-    return parser.parse_args(words)
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    return parser(__doc__, CLAIMS).parse_args(argv)
 
 
-def verdict(claim: Claim, differences: dict[Pair, float], p: dict[Pair, float]) -> str:
+def verdict(claim: Claim, differences: Mapping[Pair, float], p: Mapping[Pair, float]) -> str:
     """By the differences x - y and their corrected p-values."""
     pairs = (*claim.ahead, *claim.not_behind)
     if any(differences[pair] < 0.0 and p[pair] <= LEVEL for pair in pairs):
@@ -80,26 +76,20 @@ def verdict(claim: Claim, differences: dict[Pair, float], p: dict[Pair, float]) 
     return "inconclusive"
 
 
-def complete(table: Table, pair: Pair) -> bool:
-    row = table.get((*pair, FINAL))
-    return row is not None and (row.games, row.runs) == (GAMES, RUNS) and not math.isnan(row.p)
-
-
 def main(claim: Claim, report: Path) -> None:
-    table = read(report)
     pairs = (*claim.ahead, *claim.not_behind)
-    if lacks := [" against ".join(pair) for pair in pairs if not complete(table, pair)]:
-        needed = f"{GAMES} games and {RUNS} finished runs of each variant"
-        raise SystemExit(f"{report} needs {needed}; incomplete: {', '.join(lacks)}")
+    table = read_complete(report, pairs, [FINAL], GAMES, RUNS)
     rows = {pair: table[*pair, FINAL] for pair in pairs}
-    corrected = dict(zip(pairs, holm([row.p for row in rows.values()]), strict=True))
-    print("| comparison | final score | p | corrected p |")
-    print("|---|---|---|---|")
-    for (x, y), row in rows.items():
-        difference = f"{row.value:+.2f} [{row.low:+.2f}, {row.high:+.2f}]"
-        print(f"| {x} against {y} | {difference} | {row.p:.3f} | {corrected[x, y]:.3f} |")
-    found = verdict(claim, {pair: row.value for pair, row in rows.items()}, corrected)
-    print(f"\n{claim.words}: {found}")
+    p = corrected(table, pairs)
+    print_table(
+        ("comparison", "final score", "p", "corrected p"),
+        [
+            (" against ".join(pair), row.difference, f"{row.p:.4f}", f"{p[pair]:.4f}")
+            for pair, row in rows.items()
+        ],
+    )
+    word = verdict(claim, {pair: row.value for pair, row in rows.items()}, p)
+    print(f"\n{claim.words}: {word}")
 
 
 if __name__ == "__main__":

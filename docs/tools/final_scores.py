@@ -18,6 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from reports import parser, print_table
+
 
 class Run(NamedTuple):
     """A line of scores.csv."""
@@ -29,23 +31,24 @@ class Run(NamedTuple):
     scaled: float
 
 
-def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("report", type=Path, help="a folder of `proxrl report`")
-    parser.add_argument(
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__doc__)
+    accepted.add_argument(
         "--by-game", action="store_true", help="means over the runs of a game ± standard errors"
     )
-    parser.add_argument(
+    accepted.add_argument(
         "--area", action="store_true", help="means of the whole curve in place of final scores"
     )
-    return parser.parse_args(words)
+    return accepted.parse_args(argv)
 
 
 def read(report: Path, area: bool) -> list[Run]:
     """The finished runs, of games with a scale, in the order of the report."""
     path = report / "scores.csv"
     if not path.is_file():
-        raise SystemExit(f"{report} has no scores.csv: it is no folder of `proxrl report`")
+        raise SystemExit(
+            f"{report} has no scores.csv: it is not a folder written by `proxrl report`"
+        )
     with open(path, encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["final_scaled"]]
     runs = []
@@ -90,8 +93,7 @@ def main(report: Path, of_games: bool, area: bool) -> None:
     else:
         columns = [f"{game}, {seed}" for game, seed in sorted({run[1:3] for run in runs})]
     titles = ["whole curve" if area else "final score", *columns, "scaled mean ± standard error"]
-    print("|", " | ".join(titles), "|")
-    print("|---" * len(titles) + "|")
+    rows = []
     for series in dict.fromkeys(run.series for run in runs):
         own = [run for run in runs if run.series == series]
         if of_games:
@@ -101,8 +103,8 @@ def main(report: Path, of_games: bool, area: bool) -> None:
             }
         else:
             scores = {f"{run.game}, {run.seed}": f"{run.score:.1f}" for run in own}
-        cells = [series, *(scores.get(column, "–") for column in columns), scaled_mean(own)]
-        print("|", " | ".join(cells), "|")
+        rows.append([series, *(scores.get(column, "–") for column in columns), scaled_mean(own)])
+    print_table(titles, rows)
 
 
 if __name__ == "__main__":

@@ -29,10 +29,10 @@ OF_RESULTS = {  # the folders of a report on results/, and its figures by their 
 }
 
 
-def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--demo", type=Path, help="the folder of a finished demo")
-    return parser.parse_args(words)
+    return parser.parse_args(argv)
 
 
 def draw_results(place: Path) -> None:

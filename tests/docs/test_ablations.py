@@ -56,7 +56,9 @@ def test_incomplete_runs_get_no_verdict(tmp_path: Path) -> None:
     said = program("larger-c", report(tmp_path, "larger-c", {}, seeds=2))
     assert said.returncode == 1
     assert "incomplete: Rainbow Pro (c 0.05) against Rainbow Pro (c 0.025)" in said.stderr
-    assert "no folder of `proxrl report`" in program("larger-c", tmp_path / "none").stderr
+    assert (
+        "not a folder written by `proxrl report`" in program("larger-c", tmp_path / "none").stderr
+    )
     assert "usage:" in program("unknown", tmp_path).stderr
 
 

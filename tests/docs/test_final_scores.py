@@ -63,5 +63,5 @@ def test_the_error_of_a_mean_over_games(report: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_folder_without_a_report(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="it is no folder of `proxrl report`"):
+    with pytest.raises(SystemExit, match="it is not a folder written by `proxrl report`"):
         final_scores.main(tmp_path, of_games=False, area=False)

@@ -3,7 +3,6 @@ of each, and by hand."""
 
 import csv
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,6 +10,8 @@ import pytest
 from proxrl.studies.definition import load
 from proxrl.studies.expand import Job, expand
 from tests.docs.tools import tool, write_comparisons
+
+reports, verdicts = tool("reports"), tool("verdicts")
 
 LEVELS = {  # of DQN's return
     "dqn": 1.0,
@@ -20,11 +21,6 @@ LEVELS = {  # of DQN's return
     "dqn-alpha-0.8": 1.0,
     "dqn-alpha-0.65": 1.0,
 }
-
-
-@pytest.fixture(scope="module")
-def verdicts() -> ModuleType:
-    return tool("verdicts")
 
 
 def write_b(root: Path, seeds: range = range(5)) -> Path:
@@ -44,28 +40,24 @@ def last_cells(text: str) -> list[str]:
     return [line.split(" | ")[-1].rstrip(" |") for line in text.splitlines()[2:]]
 
 
-def test_on_a_report_of_all_runs(
-    tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_on_a_report_of_all_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     b = verdicts.CRITERIA["rules"]
     verdicts.main(b, write_b(tmp_path / "b"))
     found = last_cells(capsys.readouterr().out)
-    of_pair = dict(zip((*b.claims, *b.further), found, strict=True))
+    of_pair = dict(zip((*b.primary, *b.secondary), found, strict=True))
     strong, weak = ("DQN Pro (κ 1)", "DQN Pro (κ 0.25)")
     for (x, y), said in of_pair.items():
         direction = (x == strong) + (y == weak) - (x == weak) - (y == strong)
         expected = {1: "higher", -1: "lower", 0: "inconclusive"}[direction]
-        assert said == ("support" if (x, y) in b.claims else expected), (x, y)
+        assert said == ("support" if (x, y) in b.primary else expected), (x, y)
 
 
-def test_a_report_of_fewer_runs_gets_no_verdict(tmp_path: Path, verdicts: ModuleType) -> None:
+def test_a_report_of_fewer_runs_gets_no_verdict(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(5 games, 10"):
         verdicts.main(verdicts.CRITERIA["rules"], write_b(tmp_path / "b", seeds=range(2)))
 
 
-def test_one_seed_has_no_p_values_and_nothing_no_comparisons(
-    tmp_path: Path, verdicts: ModuleType
-) -> None:
+def test_one_seed_has_no_p_values_and_nothing_no_comparisons(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"incomplete: DQN Pro \(κ 1\) against DQN \(5 games, 5 r"):
         verdicts.main(verdicts.CRITERIA["rules"], write_b(tmp_path / "b", seeds=range(1)))
     (tmp_path / "comparisons.csv").write_text("x,y,measure,value,low,high,p,games,runs\n")
@@ -73,8 +65,8 @@ def test_one_seed_has_no_p_values_and_nothing_no_comparisons(
         verdicts.main(verdicts.CRITERIA["rules"], tmp_path)
 
 
-def test_rainbows(tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both Rainbow Pros are compared with Rainbow, and corrected together."""
+def test_rainbows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both Rainbow Pros are compared with Rainbow."""
     study = load("rainbow-kappa")
     levels = {"rainbow": 1.0, "rainbow-pro-kappa-2.5": 0.5, "rainbow-pro-kappa-0.25": 1.5}
     jobs = expand(study, study.scales["session"], tmp_path, only=tuple(levels))
@@ -90,11 +82,6 @@ def test_rainbows(tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFi
         "| Rainbow Pro (κ 0.25) against Rainbow",
     ]
     assert [line.split(" | ")[-1].rstrip(" |") for line in lines] == ["against", "support"]
-    table = verdicts.read(report)
-    alone = [table[*pair, verdicts.FINAL].p for pair in d.claims]
-    together = verdicts.holm(alone)
-    assert together != alone
-    assert [line.split(" | ")[3] for line in lines] == [f"{p:.3f}" for p in together]
     some = [job for job in jobs if job.variant != "rainbow-pro-kappa-2.5"]
     report = write_comparisons(tmp_path / "some", some, lambda job, _: 100.0 * noise[job])
     with pytest.raises(
@@ -103,53 +90,61 @@ def test_rainbows(tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFi
         verdicts.main(d, report)
 
 
-def write(
-    folder: Path, module: ModuleType, changes: dict[tuple[str, str], dict[str, float]]
-) -> None:
-    """comparisons.csv, in which nothing differs but what `changes` says, with every pair turned
-    around: the report may list either direction."""
+def write(folder: Path, study: str, changes: dict[tuple[str, str], dict[str, float]]) -> None:
+    """comparisons.csv, in which nothing differs but what `changes` says, with every pair swapped:
+    the report may list either direction."""
+    games, runs, primary, secondary = verdicts.CRITERIA[study]
     with open(folder / "comparisons.csv", "w", newline="", encoding="utf-8") as file:
         lines = csv.writer(file)
         lines.writerow(["x", "y", "measure", "value", "low", "high", "p", "games", "runs"])
-        b = module.CRITERIA["rules"]
-        for x, y in (*b.claims, *b.further):
+        for x, y in (*primary, *secondary):
             own = {"value": 0.1, "p": 0.5, "p_area": 0.01, "p_improvement": 0.01, "better": 0.6}
             own |= changes.get((x, y), {})
             numbers = (-own["value"], -own["value"] - 0.2, -own["value"] + 0.3)
             better = (1.0 - own["better"], 0.3, 0.7)
-            lines.writerow([y, x, "final score, x - y", *numbers, own["p"], 5, 25])
-            lines.writerow([y, x, "whole curve, x - y", *numbers, own["p_area"], 5, 25])
-            lines.writerow([y, x, "P(x > y)", *better, own["p_improvement"], 5, 25])
+            lines.writerow([y, x, reports.FINAL, *numbers, own["p"], games, runs])
+            lines.writerow([y, x, reports.AREA, *numbers, own["p_area"], games, runs])
+            lines.writerow([y, x, reports.IMPROVEMENT, *better, own["p_improvement"], games, runs])
 
 
-def test_the_table(
-    tmp_path: Path, verdicts: ModuleType, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_of_b(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The primary comparison is not corrected, the eight secondary ones are."""
     b = verdicts.CRITERIA["rules"]
-    first, second, third = b.further[:3]
+    first, second, third = b.secondary[:3]
     changes = {
-        b.claims[0]: {"value": -0.2, "p": 0.04, "better": 0.4},
+        b.primary[0]: {"value": -0.2, "p": 0.04, "better": 0.4},
         first: {"p": 0.001},
         second: {"p": 0.002, "p_area": 0.06},
         third: {"p": 0.02},  # 0.12 when corrected
     }
-    write(tmp_path, verdicts, changes)
+    write(tmp_path, "rules", changes)
     verdicts.main(b, tmp_path)
     text = capsys.readouterr().out
     assert last_cells(text) == ["against", "higher", "higher, weak", *["inconclusive"] * 6]
     lines = text.splitlines()[2:]
-    assert "-0.20 [-0.50, +0.00] | 0.040 | 0.040 |" in lines[0]
-    assert "0.40 [0.30, 0.70] | 0.010 |" in lines[0]
-    assert "+0.10 [-0.20, +0.30] | 0.001 | 0.008 |" in lines[1]
-    assert "| 0.060 | 0.60" in lines[2]
-    assert "| 0.020 | 0.120 |" in lines[3]
+    assert "-0.20 [-0.50, +0.00] | 0.0400 | 0.0400 |" in lines[0]
+    assert "0.40 [0.30, 0.70] | 0.0100 |" in lines[0]
+    assert "+0.10 [-0.20, +0.30] | 0.0010 | 0.0080 |" in lines[1]
+    assert "| 0.0600 | 0.60" in lines[2]
+    assert "| 0.0200 | 0.1200 |" in lines[3]
 
 
-def test_holms_correction_by_hand(verdicts: ModuleType) -> None:
+def test_the_table_of_d(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both comparisons are primary, and corrected together."""
+    both = verdicts.CRITERIA["rainbow-kappa"].primary
+    write(tmp_path, "rainbow-kappa", {both[0]: {"p": 0.03}, both[1]: {"p": 0.02}})
+    verdicts.main(verdicts.CRITERIA["rainbow-kappa"], tmp_path)
+    text = capsys.readouterr().out
+    assert last_cells(text) == ["support", "support"]
+    assert "| 0.0300 | 0.0400 |" in text
+    assert "| 0.0200 | 0.0400 |" in text
+
+
+def test_holms_correction_by_hand() -> None:
     """0.01 x 4, 0.02 x 3, 0.03 x 2, and 0.04 x 1, which must not be smaller than those before."""
-    assert verdicts.holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
-    assert verdicts.holm([0.9, 0.5]) == [1.0, 1.0]
-    assert verdicts.holm([]) == []
+    assert reports.holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert reports.holm([0.9, 0.5]) == [1.0, 1.0]
+    assert reports.holm([]) == []
 
 
 @pytest.mark.parametrize(
@@ -172,18 +167,17 @@ def test_the_other_measures_must_agree(
     area: tuple[float, float],
     better: tuple[float, float],
     said: str,
-    verdicts: ModuleType,
 ) -> None:
-    measures = (verdicts.FINAL, verdicts.AREA, verdicts.IMPROVEMENT)
+    measures = (reports.FINAL, reports.AREA, reports.IMPROVEMENT)
     rows = [
-        verdicts.Row(value, value - 0.1, value + 0.2, each, 5, 25)
+        reports.Row(value, value - 0.1, value + 0.2, each, 5, 25)
         for value, each in ((final, p), area, better)
     ]
     table = {("x", "y", measure): row for measure, row in zip(measures, rows, strict=True)}
     assert verdicts.verdict(table, ("x", "y"), p, ("support", "against")) == said
 
 
-def test_a_comparison_turned_around(verdicts: ModuleType) -> None:
-    row = verdicts.Row(0.75, 0.5, 0.875, 0.04, 5, 25)
-    assert row.turned(0.5) == (0.25, 0.125, 0.5, 0.04, 5, 25)
-    assert row.turned(0.0) == (-0.75, -0.875, -0.5, 0.04, 5, 25)
+def test_a_comparison_turned_around() -> None:
+    row = reports.Row(0.75, 0.5, 0.875, 0.04, 5, 25)
+    assert row.swapped(0.5) == (0.25, 0.125, 0.5, 0.04, 5, 25)
+    assert row.swapped(0.0) == (-0.75, -0.875, -0.5, 0.04, 5, 25)
