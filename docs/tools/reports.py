@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
     @property
     def difference(self) -> str:
-        return f"{self.value:+.2f} [{self.low:+.2f}, {self.high:+.2f}]"
+        return f"{self.value:+.2f} [{self.low:+.2f}, {self.high:+.2f}]".replace("-", "−")
 
 
 Table = dict[tuple[str, str, str], Row]  # by x, y and measure

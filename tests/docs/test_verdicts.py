@@ -122,9 +122,9 @@ def test_the_table_of_b(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     text = capsys.readouterr().out
     assert last_cells(text) == ["against", "higher", "higher, weak", *["inconclusive"] * 6]
     lines = text.splitlines()[2:]
-    assert "-0.20 [-0.50, +0.00] | 0.0400 | 0.0400 |" in lines[0]
+    assert "−0.20 [−0.50, +0.00] | 0.0400 | 0.0400 |" in lines[0]
     assert "0.40 [0.30, 0.70] | 0.0100 |" in lines[0]
-    assert "+0.10 [-0.20, +0.30] | 0.0010 | 0.0080 |" in lines[1]
+    assert "+0.10 [−0.20, +0.30] | 0.0010 | 0.0080 |" in lines[1]
     assert "| 0.0600 | 0.60" in lines[2]
     assert "| 0.0200 | 0.1200 |" in lines[3]
 

@@ -32,7 +32,7 @@ def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     run_study(StudyOptions(study=study.name, folder=folder), study, scale)
     print(
         "One seed and a small budget: either agent may score higher. In our own longer runs\n"
-        "on MinAtar no pull scored higher than DQN by more than chance would explain\n"
+        "on MinAtar no DQN Pro scored higher than DQN by more than chance would explain\n"
         "(docs/evidence.md).\n"
         "Train longer: proxrl train dqn-pro --env MinAtar/Asterix-v1"
     )

@@ -119,8 +119,8 @@ def differences(findings: Findings) -> Plot | None:
     if not compared:
         return None
     panels = (
-        Panel("final score", tuple(_pair(one, one.difference, findings) for one in compared)),
-        Panel("whole curve", tuple(_pair(one, one.area_difference, findings) for one in compared)),
+        Panel("final score", tuple(_pair(one, one.difference) for one in compared)),
+        Panel("whole curve", tuple(_pair(one, one.area_difference) for one in compared)),
     )
     games = sorted({len(one.games) for one in compared})
     over = " to ".join(map(str, games[:: max(1, len(games) - 1)]))
@@ -144,7 +144,7 @@ def improvement(findings: Findings) -> Plot | None:
     """Probability of improvement, each pair on its common games; None without any interval."""
     if not any(one.improvement.has_interval for one in findings.comparisons):
         return None
-    lines = tuple(_pair(one, one.improvement, findings, ">") for one in findings.comparisons)
+    lines = tuple(_pair(one, one.improvement, ">") for one in findings.comparisons)
     return Plot(
         "improvement",
         "Probability of improvement",
@@ -230,14 +230,11 @@ def score_against_c(findings: Findings) -> Plot | None:
     )
 
 
-def _pair(
-    one: Comparison, estimate: intervals.Estimate, findings: Findings, sign: str = "−"
-) -> Line:
-    """A row of two series."""
-    coloured = (one.pro if one in findings.main_comparisons else one.base).series
+def _pair(one: Comparison, estimate: intervals.Estimate, sign: str = "−") -> Line:
+    """A row of two series, with the colour of the first."""
     name = f"{one.pro.name} {sign} {one.base.name}"
     value, low, high = _columns([estimate])
-    return Line(name, coloured.colour, "solid", value, np.zeros(1), low, high)
+    return Line(name, one.pro.series.colour, "solid", value, np.zeros(1), low, high)
 
 
 def _interval(series: Series, one: intervals.Estimate) -> Line:
