@@ -1,5 +1,7 @@
 """Figures over the course of training: returns, their median over games, target updates."""
 
+import math
+
 import numpy as np
 
 from proxrl.report import intervals, statistics
@@ -14,6 +16,7 @@ from proxrl.types import Array
 DISTANCE = "‖θ new − θ old‖"
 SYNC_PANELS = 4  # games, as the paper's Figure 4
 TRAINING_PANELS = 12  # games; the figure is part of the page
+CURVE_POINTS = 200  # of all learning curves of a game, which many points make hard to tell apart
 
 
 def median_curve(study: StudyResults, baselines: tuple[Baseline, ...]) -> Plot | None:
@@ -154,23 +157,17 @@ def sync_ratio(findings: Findings) -> Plot | None:
 
 
 def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -> Plot:
-    """Figures 7 to 10: every game's mean evaluation return with standard errors."""
-    frames = study.frame_skip if study.in_frames else 1
-    panels = []
-    for game, name in enumerate(study.games):
-        lines = [
-            _curve(block, study, "eval_return", game)
-            for block in study.blocks
-            if np.isfinite(block.curves["eval_return"][:, game]).any()
-        ]
-        lines += [_published(one, game, frames) for one in baselines]
-        panels.append(Panel(name, tuple(lines)))
+    """Figures 7 to 10: every game's mean evaluation return with standard errors; the more series,
+    the more evaluations are joined in a point."""
+    together = math.ceil(len(study.points) * len(study.blocks) / CURVE_POINTS)
     over = " over seeds" if study.most_seeds > 1 else ""
     caption = f"Mean {study.episodes_are} return{over}{_bands(study)}."
     if study.episodes_are != "evaluation":
         caption += f" A point is the mean of the episodes within {study.points[0]:,} agent steps."
     elif study.evaluations_per_point > 1:
         caption += f" A point is the mean of {study.evaluations_per_point} evaluations."
+    if together > 1:
+        caption += f" learning_curves.png and .svg join {together} points to one, their mean."
     if baselines:
         caption += f" Dopamine: {NOTE}; {SPREAD}."
     return Plot(
@@ -178,11 +175,28 @@ def learning_curves(study: StudyResults, baselines: tuple[Baseline, ...] = ()) -
         "Learning curves",
         caption,
         "lines",
-        tuple(panels),
+        _of_every_game(study, baselines, together),
         study.axis_name,
         f"{study.episodes_are} return",
         {"x_max": float(study.axis[-1])},
+        unjoined=_of_every_game(study, baselines) if together > 1 else None,
     )
+
+
+def _of_every_game(
+    study: StudyResults, baselines: tuple[Baseline, ...], together: int = 1
+) -> tuple[Panel, ...]:
+    frames = study.frame_skip if study.in_frames else 1
+    panels = []
+    for game, name in enumerate(study.games):
+        lines = [
+            _curve(block, study, "eval_return", game, together)
+            for block in study.blocks
+            if np.isfinite(block.curves["eval_return"][:, game]).any()
+        ]
+        lines += [_published(one, game, frames) for one in baselines]
+        panels.append(Panel(name, tuple(lines)))
+    return tuple(panels)
 
 
 def _bands(study: StudyResults) -> str:
@@ -234,7 +248,17 @@ def training_returns(study: StudyResults, baselines: tuple[Baseline, ...]) -> Pl
     )
 
 
-def _curve(block: Block, study: StudyResults, name: str, game: int) -> Line:
-    values = block.curves[name][:, game]
+def _curve(block: Block, study: StudyResults, name: str, game: int, together: int = 1) -> Line:
+    values = _joined(block.curves[name][:, game], together)
+    x = study.axis[::-together][::-1]  # of the last of the points that are joined
     mean, error = statistics.nanmean(values), statistics.standard_error(values)
-    return series_line(block.series, study.axis, mean, mean - error, mean + error)
+    return series_line(block.series, x, mean, mean - error, mean + error)
+
+
+def _joined(values: Array, together: int) -> Array:
+    """Means of so many consecutive points of each curve, of those that there are; fewer in the
+    first."""
+    curves, points = values.shape
+    count = math.ceil(points / together)
+    padded = np.pad(values, ((0, 0), (count * together - points, 0)), constant_values=np.nan)
+    return statistics.nanmean(np.moveaxis(padded.reshape(curves, count, together), -1, 0))

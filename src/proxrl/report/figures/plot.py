@@ -45,13 +45,14 @@ class Plot:
     x_label: str = ""
     y_label: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+    unjoined: tuple[Panel, ...] | None = None  # the panels with every point, if `panels` joins some
 
     def csv(self) -> str:
-        """Every point that is drawn, with its interval."""
+        """Every point, with its interval."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(("panel", "series", "x", "y", "low", "high"))
-        for panel in self.panels:
+        for panel in self.unjoined or self.panels:
             for line in panel.lines:
                 columns = [line.x, line.y, line.low, line.high]
                 for at in range(len(line.x)):
