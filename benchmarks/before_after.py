@@ -1,18 +1,22 @@
 """A whole run by this version and by another checkout of proxrl, alternating: wall-clock ratio.
 
-    python -m benchmarks.before_after OTHER_CHECKOUT [rounds] [steps]
+    python -m benchmarks.before_after OTHER_CHECKOUT --rounds 3 --steps 50_000
 
 The run is DQN on MinAtar Freeway with the preset's evaluations, whose episodes are long there.
 Start-up is part of it. Both versions need the same environment of Python packages.
 """
 
+import argparse
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+
+from benchmarks.command_line import count, parser
 
 HERE = Path(__file__).parent.parent
 
@@ -49,8 +53,14 @@ def main(other: Path, rounds: int, steps: int) -> None:
     )
 
 
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("checkout", type=Path, help="the other version")
+    accepted.add_argument("--rounds", type=count, default=3, help="pairs of runs (3)")
+    accepted.add_argument("--steps", type=count, default=50_000, help="of each run (50_000)")
+    return accepted.parse_args(argv)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        raise SystemExit("usage: python -m benchmarks.before_after OTHER_CHECKOUT [rounds] [steps]")
-    numbers = [int(word.replace("_", "")) for word in sys.argv[2:]]
-    main(Path(sys.argv[1]).resolve(), *(numbers + [3, 50_000][len(numbers) :]))
+    options = arguments()
+    main(options.checkout.resolve(), options.rounds, options.steps)

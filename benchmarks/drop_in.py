@@ -1,7 +1,7 @@
 """The drop-in for Stable-Baselines3: DQN against `DQNPro` on MinAtar (its cost: overhead.py).
 
     python -m benchmarks.drop_in                # train missing runs, then plot (12 runs)
-    python -m benchmarks.drop_in plot
+    python -m benchmarks.drop_in --plot-only
 
 Two games, three seeds, one thread; settings of proxrl's MinAtar preset except for the length, fixed
 in advance, with c from kappa = 1. One run per core at a time. A finished run is one line of
@@ -9,11 +9,12 @@ results/drop-in/minatar.jsonl and is not repeated while its settings stay the sa
 run starts again. Returns are those of training episodes, including exploration.
 """
 
+import argparse
 import contextlib
 import json
 import multiprocessing
-import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.monitor import Monitor
 
 import proxrl
+from benchmarks.command_line import parser
 from benchmarks.minatar_cnn import MinAtarCNN
 from proxrl import presets
 from proxrl.integrations.stable_baselines3 import DQNPro, calls_per_sync
@@ -237,11 +239,17 @@ def plot() -> None:
             )
 
 
-def main() -> None:
-    if "plot" not in sys.argv:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("--plot-only", action="store_true", help="train nothing")
+    return accepted.parse_args(argv)
+
+
+def main(plot_only: bool) -> None:
+    if not plot_only:
         train_missing()
     plot()
 
 
 if __name__ == "__main__":
-    main()
+    main(arguments().plot_only)

@@ -3,15 +3,18 @@
 python -m benchmarks.integrity
 """
 
+import argparse
 import gc
 import os
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
+from benchmarks.command_line import parser
 from proxrl import presets
 from proxrl.replay.log import problem_of
 from proxrl.runs.checkpoint import checkpoint_path, read
@@ -79,5 +82,10 @@ def _drop_from_cache(folder: Path) -> None:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    return parser(__file__, __doc__).parse_args(argv)
+
+
 if __name__ == "__main__":
+    arguments()
     main()

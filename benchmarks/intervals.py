@@ -1,6 +1,6 @@
 """Coverage of the report's intervals and of the alternatives, on simulated studies.
 
-    python -m benchmarks.intervals [--studies 400] [--seeds 3 5 10] [--games 2 5 26 55]
+    python -m benchmarks.intervals --studies 400 --seeds 3 5 10 --games 2 5 26 55
     python -m benchmarks.intervals --alternatives --studies 200
 
 A study is two agents on the same games. The mean score of a game is lognormal (sigma 0.8), so that
@@ -28,6 +28,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
+from benchmarks.command_line import parser
 from proxrl.report import intervals, permutation, statistics
 from proxrl.report.intervals import LEVEL
 from proxrl.report.statistics import Resampled, resample, whole
@@ -299,9 +300,7 @@ def _plain_difference(pool: Array, members: Array) -> tuple[Array, Array]:
     return difference, np.ones_like(variance)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = parser_of()
-    options = parser.parse_args(arguments)
+def main(options: argparse.Namespace) -> None:
     error = np.sqrt(LEVEL * (1 - LEVEL) / options.studies)
     print(
         f"{options.studies} studies per row: standard error {error:.3f} if the coverage is 0.95\n"
@@ -332,20 +331,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"| {method} | " + " | ".join(cells) + " |")
 
 
-def parser_of() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--studies", type=int, default=400, help="simulated studies in each row")
-    parser.add_argument("--resamples", type=int, default=400)
-    parser.add_argument("--permutations", type=int, default=199)
-    parser.add_argument("--effect", type=float, default=0.0, help="0.3: the first is 30%% better")
-    parser.add_argument("--other-seeds", type=int, default=0, help="of the second agent")
-    parser.add_argument("--wider", type=float, default=1.0, help="the first's deviations")
-    parser.add_argument("--own-scale", action="store_true", help="divide by the second's mean")
-    parser.add_argument("--alternatives", action="store_true", help="BCa and others, too")
-    parser.add_argument("--scores", nargs="+", choices=list(SCORES), default=list(SCORES)[:3])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[3, 5, 10])
-    parser.add_argument("--games", nargs="+", type=int, default=[2, 5, 26, 55])
-    return parser
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("--studies", type=int, default=400, help="simulated studies in each row")
+    accepted.add_argument("--resamples", type=int, default=400)
+    accepted.add_argument("--permutations", type=int, default=199)
+    accepted.add_argument("--effect", type=float, default=0.0, help="0.3: the first is 30%% better")
+    accepted.add_argument("--other-seeds", type=int, default=0, help="of the second agent")
+    accepted.add_argument("--wider", type=float, default=1.0, help="the first's deviations")
+    accepted.add_argument("--own-scale", action="store_true", help="divide by the second's mean")
+    accepted.add_argument("--alternatives", action="store_true", help="BCa and others, too")
+    accepted.add_argument("--scores", nargs="+", choices=list(SCORES), default=list(SCORES)[:3])
+    accepted.add_argument("--seeds", nargs="+", type=int, default=[3, 5, 10])
+    accepted.add_argument("--games", nargs="+", type=int, default=[2, 5, 26, 55])
+    return accepted.parse_args(argv)
 
 
 def _range(found: Sequence[float | None]) -> str:
@@ -357,4 +356,4 @@ def _range(found: Sequence[float | None]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(arguments())

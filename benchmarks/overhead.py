@@ -1,24 +1,25 @@
 """What the pull costs: time per update with it over time per update without.
 
-    python -m benchmarks.overhead [blocks]              # everything
-    python -m benchmarks.overhead agents [blocks]       # DQN Pro / DQN, Rainbow Pro / Rainbow
-    python -m benchmarks.overhead rules [blocks]        # every rule / DQN, on MinAtar
-    python -m benchmarks.overhead drop-in [blocks]      # in other libraries, on MinAtar
+    python -m benchmarks.overhead --blocks 120          # everything
+    python -m benchmarks.overhead agents                # DQN Pro / DQN, Rainbow Pro / Rainbow
+    python -m benchmarks.overhead rules                 # every rule / DQN, on MinAtar
+    python -m benchmarks.overhead drop-in               # in other libraries, on MinAtar
 
 Blocks of updates alternate within one process; a ratio is of neighbouring blocks. Rules and the
 drop-in are measured on one learner or model, because two of them differ by up to 3% through the
 memory layout of their tensors.
 """
 
-import sys
+import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from benchmarks.command_line import count, parser
 from benchmarks.machine import example_learner
 from proxrl import presets
 from proxrl.agents.learner import Learner
@@ -37,12 +38,17 @@ MINATAR = "MinAtar/Breakout-v1"
 PERIOD = 250  # updates per sync on MinAtar: an adaptive pull starts with the second
 
 
-def main() -> None:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("part", nargs="?", choices=["agents", "rules", "drop-in"])
+    accepted.add_argument("--blocks", type=count, default=120, help="pairs of blocks (120)")
+    return accepted.parse_args(argv)
+
+
+def main(part: str | None, blocks: int) -> None:
     parts: dict[str, Callable[[int], None]] = {"agents": agents, "rules": rules, "drop-in": drop_in}
-    blocks = next((int(word) for word in sys.argv[1:] if word.isdigit()), 120)
-    for name, measure in parts.items():
-        if name in sys.argv or not parts.keys() & set(sys.argv):
-            measure(blocks)
+    for name in parts if part is None else [part]:
+        parts[name](blocks)
 
 
 def agents(blocks: int) -> None:
@@ -145,4 +151,5 @@ def report(where: str, times: dict[str, list[float]], base: str, updates: int) -
 
 
 if __name__ == "__main__":
-    main()
+    options = arguments()
+    main(options.part, options.blocks)

@@ -1,6 +1,6 @@
 """Throughput of two runs side by side, one thread each, against one alone.
 
-    python -m benchmarks.parallel [rounds] [steps]
+    python -m benchmarks.parallel --rounds 5 --steps 40_000
 
 The runs are those of a study (DQN on MinAtar Breakout), started as its executor starts them. What
 counts is the rate between a run's first and last line of speed.jsonl: evaluations are in it, start
@@ -8,14 +8,16 @@ and warm-up are not. Alone and together alternate. Aim: a ratio of 1.95 on 2 idl
 1.85).
 """
 
-import sys
+import argparse
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
+from benchmarks.command_line import count, parser
 from proxrl import presets
 from proxrl.runs.folder import SPEED
 from proxrl.runs.lines import read_lines
@@ -83,6 +85,13 @@ def main(rounds: int, steps: int) -> None:
     )
 
 
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("--rounds", type=count, default=5, help="alone and together (5)")
+    accepted.add_argument("--steps", type=count, default=40_000, help="of each run (40_000)")
+    return accepted.parse_args(argv)
+
+
 if __name__ == "__main__":
-    numbers = [int(word.replace("_", "")) for word in sys.argv[1:]]
-    main(*(numbers + [5, 40_000][len(numbers) :]))
+    options = arguments()
+    main(options.rounds, options.steps)

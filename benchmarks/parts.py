@@ -1,22 +1,24 @@
 """Where the time of a training step goes, part by part, and how much of it is arithmetic.
 
-    python -m benchmarks.parts [atari|minatar|cartpole] [steps] [--threads N] [--network NAME]
+    python -m benchmarks.parts minatar --steps 12_000 --threads 1
+    python -m benchmarks.parts atari --network nature-same
 
 Timers around the parts of a run that is past its warm-up; a part does not include the parts listed
 below it. The timers themselves add about 1 µs per call. Arithmetic is the time that the part's
 matrix products and convolutions would take at the speed of a large product.
 """
 
-import sys
+import argparse
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.command_line import count, parser
 from benchmarks.machine import matmul_gflops
-from benchmarks.peers import ENVS, NETWORKS, TIMED, option, warm_run
+from benchmarks.peers import ENVS, NETWORKS, TIMED, warm_run
 from proxrl.training import loop
 from proxrl.training.loop import Trainer
 
@@ -94,12 +96,20 @@ def instrument(run: Trainer, clock: Clock) -> None:
         setattr(thing, name, function)
 
 
-def main() -> None:
-    suite = next((name for name in ENVS if name in sys.argv), "minatar")
-    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
-    threads = int(option("--threads") or (2 if suite == "atari" else 1))
-    steps = next((number for number in numbers if number > 64), TIMED[suite])
-    network = option("--network") or NETWORKS[suite]
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("suite", nargs="?", choices=list(ENVS), default="minatar")
+    accepted.add_argument("--steps", type=count, help="agent steps, timed twice")
+    accepted.add_argument("--threads", type=count, help="1; on Atari 2")
+    accepted.add_argument("--network", help="a kind of network, such as nature-same")
+    return accepted.parse_args(argv)
+
+
+def main(options: argparse.Namespace) -> None:
+    suite = options.suite
+    threads = options.threads or (2 if suite == "atari" else 1)
+    steps = options.steps or TIMED[suite]
+    network = options.network or NETWORKS[suite]
     run = warm_run("dqn-pro", suite, threads, network)
     period = run.config.learner.update_period_steps
     plain = time.perf_counter()
@@ -129,4 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(arguments())

@@ -1,7 +1,7 @@
 """One training process of one library, timed after warm-up; prints a JSON line.
 
-    python -m benchmarks.peers proxrl atari 2    (or: sb3; minatar, cartpole; threads; --profile;
-                                                  for proxrl --network NAME)
+    python -m benchmarks.peers proxrl atari --threads 2
+    python -m benchmarks.peers sb3 minatar --threads 1 --profile
 
 Both get the same environment protocol, network, batch, update period, replay size and torch.
 Stable-Baselines3 gets its memory-optimised replay and the faster of the documented Atari wrappers
@@ -10,21 +10,22 @@ gradient, in order to clip it at 10; proxrl's presets do not clip. Exploration i
 for both, so that both ask their network at every step.
 """
 
+import argparse
 import atexit
 import cProfile
 import json
 import pstats
 import shutil
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
 
+from benchmarks.command_line import count, parser
 from benchmarks.machine import matmul_gflops
 from proxrl import presets
 from proxrl.runs.folder import RunFolder
@@ -64,9 +65,9 @@ def warm_run(agent: str, suite: str, threads: int, network: str | None = None) -
     return run
 
 
-def time_proxrl(suite: str, threads: int) -> Callable[[], float]:
+def time_proxrl(suite: str, threads: int, network: str) -> Callable[[], float]:
     """Prepared up to the point where the clock starts."""
-    run = warm_run("dqn-pro", suite, threads, option("--network") or NETWORKS[suite])
+    run = warm_run("dqn-pro", suite, threads, network)
 
     def timed() -> float:
         start, first = time.perf_counter(), run.step
@@ -173,21 +174,28 @@ def _sb3_policy(suite: str, adam_epsilon: float) -> dict[str, Any]:
     return policy
 
 
-def option(name: str) -> str | None:
-    """The word after `name` on the command line."""
-    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else None
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("peer", choices=["proxrl", "sb3"])
+    accepted.add_argument("suite", choices=list(ENVS))
+    accepted.add_argument("--threads", type=count, default=available_cores(), help="all cores")
+    accepted.add_argument("--network", help="of proxrl; else the one that both have")
+    accepted.add_argument("--profile", action="store_true", help="print where the time went")
+    options = accepted.parse_args(argv)
+    if options.network and options.peer == "sb3":
+        accepted.error("--network is for proxrl only")
+    return options
 
 
-PEERS = {"proxrl": time_proxrl, "sb3": time_sb3}
-
-
-def main() -> None:
-    peer, suite, *rest = sys.argv[1:]
-    threads = next((int(word) for word in rest if word.isdigit()), available_cores())
-    timed = PEERS[peer](suite, threads)
-    profile = cProfile.Profile() if "--profile" in sys.argv else None
+def main(options: argparse.Namespace) -> None:
+    suite, threads = options.suite, options.threads
+    if options.peer == "proxrl":
+        timed = time_proxrl(suite, threads, options.network or NETWORKS[suite])
+    else:
+        timed = time_sb3(suite, threads)
+    profile = cProfile.Profile() if options.profile else None
     rate = profile.runcall(timed) if profile else timed()
-    result = {"peer": peer, "suite": suite, "threads": threads, "steps_per_second": rate}
+    result = {"peer": options.peer, "suite": suite, "threads": threads, "steps_per_second": rate}
     result["matmul_gflops"] = matmul_gflops()
     print(json.dumps(result))
     if profile:
@@ -195,4 +203,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(arguments())

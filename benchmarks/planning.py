@@ -7,9 +7,12 @@ non-zero transition at 100,000 states to that at 10,000 (1 is exactly proportion
 due to cache misses).
 """
 
+import argparse
 import statistics
 import time
+from collections.abc import Sequence
 
+from benchmarks.command_line import parser
 from proxrl.planning.figure import figure1
 from proxrl.planning.mdp import from_gymnasium, garnet
 from proxrl.planning.pmpi import Noise, iterate
@@ -54,5 +57,10 @@ def main() -> None:
         )
 
 
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    return parser(__file__, __doc__).parse_args(argv)
+
+
 if __name__ == "__main__":
+    arguments()
     main()

@@ -1,21 +1,23 @@
 """The cost of Rainbow, compared with our DQN, with Atari's network and batch.
 
-    python -m benchmarks.rainbow [rounds]
+    python -m benchmarks.rainbow --rounds 10
 
 Three results: the time of prioritised replay, sample plus update with a million transitions; agent
 steps per second, Rainbow / DQN, from runs that alternate within one process (replay of 50,000; the
 first result has the priorities of a million); and the share of prioritised replay in an update.
 """
 
-import sys
+import argparse
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import torch
 
+from benchmarks.command_line import count, parser
 from benchmarks.peers import warm_run
 from proxrl.replay import Gather, PrioritisedReplay, Replay, ReplayLog, UniformReplay
 from proxrl.training.loop import Trainer
@@ -83,8 +85,13 @@ def replay_milliseconds(place: Path, repeats: int = 1_000) -> tuple[float, float
     return median(times[0]) * 1e3, median(times[1]) * 1e3
 
 
-def main() -> None:
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("--rounds", type=count, default=10, help="of both agents (10)")
+    return accepted.parse_args(argv)
+
+
+def main(rounds: int) -> None:
     torch.set_num_threads(available_cores())
     with tempfile.TemporaryDirectory(prefix="proxrl-bench-") as place:
         prioritised, uniform = replay_milliseconds(Path(place))
@@ -106,4 +113,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(arguments().rounds)

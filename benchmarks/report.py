@@ -1,18 +1,23 @@
 """Time, memory and page size of a report on a study of the paper's size.
 
-    python -m benchmarks.report [FOLDER]
+    python -m benchmarks.report
+    python -m benchmarks.report --folder FOLDER
 
 1,100 synthetic runs (55 games x 4 agents x 5 seeds) with metrics as long as those of 30M steps,
 3,000 lines each, 2.4 GB. They are written first (minutes) and removed, or kept in FOLDER and
 reused. Each result is compared with its limit: 60 s, 2 GB, 1 MB.
 """
 
+import argparse
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+
+from benchmarks.command_line import parser
 
 SECONDS, BYTES, PAGE_BYTES = 60.0, 2e9, 1e6
 
@@ -36,9 +41,16 @@ def main(folder: Path) -> None:
     print(f"page    {page / 1e6:6.2f} MB    ({page / PAGE_BYTES:.2f} of the limit)")
 
 
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("--folder", type=Path, help="where the runs are kept (nowhere)")
+    return accepted.parse_args(argv)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        main(Path(sys.argv[1]))
+    folder = arguments().folder
+    if folder:
+        main(folder)
     else:
         with tempfile.TemporaryDirectory(prefix="proxrl-report-") as scratch:
             main(Path(scratch))

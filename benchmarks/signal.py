@@ -1,6 +1,6 @@
 """How much of a DQN run's motion is signal: as the adaptive rules measure it, and otherwise.
 
-    python -m benchmarks.signal [ENV] [steps] [seed]    (MinAtar/Asterix-v1 120000 100)
+    python -m benchmarks.signal --env MinAtar/Asterix-v1 --steps 120_000 --seed 100
 
 For every 10,000 agent steps, means over updates of
 
@@ -16,13 +16,15 @@ and, of the displacement of w between two syncs, which contains all of Adam's st
 No pull acts.
 """
 
-import sys
+import argparse
 import tempfile
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 from torch import Tensor
 
+from benchmarks.command_line import count, parser
 from proxrl import Callback, presets, train
 from proxrl.proximal.kappa import signal_shares
 from proxrl.proximal.rules import Moments
@@ -79,17 +81,24 @@ class Watch(Callback):
         self._products.append([(one @ other).item() for one, other in pairs])
 
 
-def main() -> None:
-    given = sys.argv[1:]
-    env, steps, seed = [*given, *("MinAtar/Asterix-v1", "120000", "100")[len(given) :]]
-    settings = {"seed": int(seed), "threads": 1, "logging.tensorboard": False}
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("--env", default="MinAtar/Asterix-v1")
+    accepted.add_argument("--steps", type=count, default=120_000, help="of the run (120_000)")
+    accepted.add_argument("--seed", type=int, default=100)
+    return accepted.parse_args(argv)
+
+
+def main(env: str, steps: int, seed: int) -> None:
+    settings = {"seed": seed, "threads": 1, "logging.tensorboard": False}
     lags = " ".join(f"lag {lag:<2}" for lag in LAGS)
     print(f"     step  m^2/v   rho      rho+    {lags} halves syncs")
     with tempfile.TemporaryDirectory() as folder:
-        config = presets.make("dqn", env, {**settings, "steps": int(steps)})
+        config = presets.make("dqn", env, {**settings, "steps": steps})
         assert config.updates_per_sync % 2 == 0, "a period must have two halves"
         train(config, f"{folder}/run", callbacks=[Watch()])
 
 
 if __name__ == "__main__":
-    main()
+    options = arguments()
+    main(options.env, options.steps, options.seed)

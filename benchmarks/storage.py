@@ -3,15 +3,18 @@
 python -m benchmarks.storage
 """
 
+import argparse
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
+from benchmarks.command_line import parser
 from proxrl import presets
 from proxrl.replay import ReplayLog
 from proxrl.runs.folder import RunFolder
@@ -76,7 +79,12 @@ def help_time(repeats: int = 11) -> None:
     print(f"proxrl --help: {median(once() for _ in range(repeats)):.2f} s")
 
 
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    return parser(__file__, __doc__).parse_args(argv)
+
+
 if __name__ == "__main__":
+    arguments()
     help_time()
     replay_size()
     checkpoint_pause()

@@ -1,6 +1,7 @@
 """Agent steps per second against Stable-Baselines3 and against the matrix-multiply limit.
 
-    python -m benchmarks.throughput [atari|minatar|cartpole] [rounds]
+    python -m benchmarks.throughput                                # Atari, MinAtar, CartPole
+    python -m benchmarks.throughput minatar --rounds 3
     python -m benchmarks.throughput atari --network nature-same
 
 Each measurement is a process of its own; the two libraries alternate. Each library runs with the
@@ -9,13 +10,16 @@ limit is that of proxrl with these threads. With `--network` only the share of t
 measured, on that network and with all cores: Stable-Baselines3 has no SAME padding.
 """
 
+import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from statistics import median
 
+from benchmarks.command_line import count, parser
 from benchmarks.machine import steps_per_second_limit
-from benchmarks.peers import ENVS, NETWORKS, option
+from benchmarks.peers import ENVS, NETWORKS
 from proxrl import presets
 from proxrl.training.resources import available_cores
 
@@ -24,7 +28,7 @@ Result = dict[str, float]
 
 def measure(peer: str, suite: str, threads: int, *options: str) -> tuple[Result, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.peers", peer, suite, str(threads), *options],
+        [sys.executable, "-m", "benchmarks.peers", peer, suite, f"--threads={threads}", *options],
         capture_output=True,
         text=True,
         check=False,
@@ -95,12 +99,22 @@ def report_share(suite: str, results: list[Result], network: str) -> None:
     )
 
 
-if __name__ == "__main__":
-    chosen = [name for name in ENVS if name in sys.argv] or list(ENVS)
-    times = next((int(word) for word in sys.argv[1:] if word.isdigit()), 5)
-    network = option("--network")
-    for each in chosen:
+def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    accepted = parser(__file__, __doc__)
+    accepted.add_argument("suite", nargs="?", choices=list(ENVS), help="all of them")
+    accepted.add_argument("--rounds", type=count, default=5, help="of both libraries (5)")
+    accepted.add_argument("--network", help="a kind of network, such as nature-same")
+    return accepted.parse_args(argv)
+
+
+def main(suites: Sequence[str], rounds: int, network: str | None) -> None:
+    for suite in suites:
         if network is None:
-            compare(each, times)
+            compare(suite, rounds)
         else:
-            measure_share(each, network, times)
+            measure_share(suite, network, rounds)
+
+
+if __name__ == "__main__":
+    options = arguments()
+    main([options.suite] if options.suite else list(ENVS), options.rounds, options.network)

@@ -7,18 +7,17 @@ run folder, DIR a folder, and so on.
 """
 
 import ast
+import importlib
 import importlib.util
 import re
 import runpy
 import shlex
 import tomllib
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from benchmarks.intervals import parser_of
 from proxrl import cli, presets
 from proxrl.commands import train as train_command
 from proxrl.studies.definition import BUILT_IN, load
@@ -199,29 +198,24 @@ def check_python(words: list[str]) -> None:
         if "arguments" in module:
             module["arguments"](words[1:])
         return
-    assert importlib.util.find_spec(words[1]) is not None
-    if words[1] == "benchmarks.intervals":  # optional ones of a usage line are in brackets
-        parser_of().parse_args([word.strip("[]") for word in words[2:]])
-    elif words[1].startswith("benchmarks."):
-        paths = (ROOT / f"{words[1].replace('.', '/')}.py", ROOT / "benchmarks" / "peers.py")
-        source = "".join(path.read_text(encoding="utf-8") for path in paths)  # tasks are in peers
-        for before, word in pairwise(words[1:]):
-            if before.startswith("--"):
-                continue  # the value of an option
-            if word.isupper() or word.replace("_", "").isdigit():
-                continue  # a placeholder or a number
-            if word.startswith("[") and "|" not in word:
-                continue  # a name of an optional argument
-            for choice in word.strip("[]").split("|"):
-                assert f'"{choice}"' in source, f"{words[1]} does not know {choice}"
+    package, _, name = words[1].partition(".")
+    if package == "benchmarks" and name != "NAME":
+        module = importlib.import_module(f"benchmarks.{name or '__main__'}")
+        module.arguments([word for word in words[2:] if word != "--help"])
+    else:
+        assert importlib.util.find_spec(package) is not None
 
 
 def test_arguments_that_a_benchmark_does_not_have_are_found() -> None:
-    for line in ("benchmarks.throughput pinball", "benchmarks.planning --quick"):
-        with pytest.raises(AssertionError):
+    for line in (
+        "benchmarks throughputs",
+        "benchmarks.throughput pinball",
+        "benchmarks.throughput minatar --rounds 0",
+        "benchmarks.planning --quick",
+        "benchmarks.intervals --study 1 --nothing",
+    ):
+        with pytest.raises(SystemExit):
             check_python(["-m", *line.split()])
-    with pytest.raises(SystemExit):
-        check_python(["-m", "benchmarks.intervals", "--study", "1", "--nothing"])
     with pytest.raises(SystemExit):
         check_python(["examples/dqn_pro_single_file.py", "--k", "1"])
     with pytest.raises(SystemExit):
