@@ -6,7 +6,7 @@
     python docs/tools/final_scores.py report-rules --by-game --area
 
 The last column is the mean over games of the scaled scores and its standard error over runs, on
-which the criterion of docs/evidence.md, C, is based. Games without a scale are left out.
+which the criterion of docs/criteria.md, C, is based. Games without a scale are left out.
 """
 
 import argparse

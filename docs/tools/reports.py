@@ -33,6 +33,11 @@ class Row(NamedTuple):
     def difference(self) -> str:
         return f"{self.value:+.2f} [{self.low:+.2f}, {self.high:+.2f}]".replace("-", "−")
 
+    @property
+    def interval(self) -> str:
+        """Of a probability."""
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
 
 Table = dict[tuple[str, str, str], Row]  # by x, y and measure
 
@@ -84,9 +89,9 @@ def read_complete(
     return table
 
 
-def corrected(table: Table, pairs: Sequence[Pair]) -> Mapping[Pair, float]:
-    """The p-values of differences of final scores, corrected together."""
-    return dict(zip(pairs, holm([table[*pair, FINAL].p for pair in pairs]), strict=True))
+def corrected(found: Mapping[Pair, Row], pairs: Sequence[Pair]) -> Mapping[Pair, float]:
+    """The p-values of these pairs, corrected together."""
+    return dict(zip(pairs, holm([found[pair].p for pair in pairs]), strict=True))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

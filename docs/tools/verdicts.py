@@ -1,4 +1,4 @@
-"""Prints the verdicts of docs/evidence.md, B and the first part of D, from a report of the runs.
+"""Prints the verdicts of docs/criteria.md, B and the first part of D, from a report of the runs.
 
     proxrl report my-results/rules-laptop --out report-b
     python docs/tools/verdicts.py rules report-b
@@ -92,7 +92,7 @@ def cells(table: Table, pair: Pair, p: float, words: tuple[str, str]) -> tuple[s
         " against ".join(pair),
         *(final.difference, f"{final.p:.4f}", f"{p:.4f}"),
         *(area.difference, f"{area.p:.4f}"),
-        *(f"{better.value:.2f} [{better.low:.2f}, {better.high:.2f}]", f"{better.p:.4f}"),
+        *(better.interval, f"{better.p:.4f}"),
         verdict(table, pair, p, words),
     )
 
@@ -102,7 +102,8 @@ def main(criterion: Criterion, report: Path) -> None:
     table = read_complete(report, (*primary, *secondary), NEUTRAL, games, runs)
     rows = []
     for pairs, words in ((primary, ("support", "against")), (secondary, ("higher", "lower"))):
-        rows += [cells(table, pair, p, words) for pair, p in corrected(table, pairs).items()]
+        finals = {pair: table[*pair, FINAL] for pair in pairs}
+        rows += [cells(table, pair, p, words) for pair, p in corrected(finals, pairs).items()]
     print_table(TITLES, rows)
 
 

@@ -1,4 +1,4 @@
-"""The verdicts of docs/evidence.md, B and the first part of D: on reports of runs with the settings
+"""The verdicts of docs/criteria.md, B and the first part of D: on reports of runs with the settings
 of each, and by hand."""
 
 import csv
