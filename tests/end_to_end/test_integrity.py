@@ -15,6 +15,8 @@ from proxrl.envs import make
 from proxrl.errors import UserError
 from proxrl.runs.checkpoint import checkpoint_path, checkpoint_steps, read, split, write
 from proxrl.runs.folder import RunFolder, Superseded
+from proxrl.runs.study_file import About
+from proxrl.source import source_version
 from proxrl.studies.adopt import adoptable
 from proxrl.studies.board import Board
 from proxrl.studies.expand import Job
@@ -459,10 +461,7 @@ def test_a_damaged_or_forged_run_is_not_finished_in_a_study(
     run = study / "dqn" / "CartPole-v1" / "seed0"
     run.parent.mkdir(parents=True)
     finished.rename(run)
-    from proxrl import __version__
-    from proxrl.runs.study_file import About
-
-    write_about(study, About(study="theirs", scale="tiny", proxrl=__version__))
+    write_about(study, About(study="theirs", scale="tiny"))
     job = Job("dqn", "CartPole-v1", 0, CONFIG, run)
     ours = tmp_path / "ours" / "dqn" / "CartPole-v1" / "seed0"
     copy = Job("dqn", "CartPole-v1", 0, CONFIG, ours)
@@ -470,6 +469,28 @@ def test_a_damaged_or_forged_run_is_not_finished_in_a_study(
     assert adoptable([copy], tmp_path / "ours") == {copy: run}
     damages()[damage](run)
     assert Board([job]).entries[job].status == "waiting"
+    assert adoptable([copy], tmp_path / "ours") == {}
+
+
+def test_a_run_of_another_commit_is_not_copied_into_a_study(finished: Path, tmp_path: Path) -> None:
+    run = tmp_path / "theirs" / "dqn" / "CartPole-v1" / "seed0"
+    run.parent.mkdir(parents=True)
+    finished.rename(run)
+    write_about(tmp_path / "theirs", About(study="theirs", scale="tiny"))
+    copy = Job("dqn", "CartPole-v1", 0, CONFIG, tmp_path / "ours" / "dqn" / "CartPole-v1" / "seed0")
+    assert adoptable([copy], tmp_path / "ours") == {copy: run}
+    machine = run / "machine.jsonl"
+    lines = machine.read_text()
+    for other in (
+        lines + lines.replace(source_version(), "0.1.0+g1234abc"),  # continued by another one
+        lines.replace("proxrl", "made_by"),
+        "[]\n",
+        "no JSON\n",
+        "",
+    ):
+        machine.write_text(other)
+        assert adoptable([copy], tmp_path / "ours") == {}, other
+    machine.unlink()
     assert adoptable([copy], tmp_path / "ours") == {}
 
 
