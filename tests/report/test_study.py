@@ -448,10 +448,10 @@ def test_one_game_repeats_no_figure(tmp_path: Path) -> None:
 
 
 def test_curves_of_many_series_join_points(tmp_path: Path) -> None:
-    """The figure has at most 200 points per game, the CSV every one; the first is of fewer."""
+    """The figure has about 120 points per game, the CSV every one; the first is of fewer."""
     for agent in ("dqn", "dqn-pro", "rainbow", "rainbow-pro", "c51"):
         for seed in range(2):
-            config = preset(agent, "ALE/Alien-v5", seed=seed, steps=1_000_000)
+            config = preset(agent, "ALE/Alien-v5", seed=seed, steps=1_020_000)
             config = config.override({"evaluation.period_steps": 10_000})
             write_run(tmp_path / agent / str(seed), config, lambda step, seed=seed: [step + seed])
     (plot,) = (
@@ -459,13 +459,13 @@ def test_curves_of_many_series_join_points(tmp_path: Path) -> None:
         for plot in all_figures(examine(study_of(tmp_path), 50))
         if plot.id == "learning_curves"
     )
-    assert "learning_curves.png and .svg join 3 points to one, their mean." in plot.caption
+    assert "learning_curves.png and .svg join 5 points to one, their mean." in plot.caption
     line = plot.panels[0].lines[0]
-    assert list(line.x[[0, 1, -1]]) == [40_000, 160_000, 4_000_000]  # frames
-    assert list(line.y[[0, 1, -1]]) == [10_000.5, 30_000.5, 990_000.5]
-    assert list(line.low[:2]) == [10_000.0, 30_000.0]
-    assert len(line.x) == 34
-    assert len(plot.csv().splitlines()) == 1 + 5 * 100
+    assert list(line.x[[0, 1, -1]]) == [80_000, 280_000, 4_080_000]  # frames
+    assert list(line.y[[0, 1, -1]]) == [15_000.5, 50_000.5, 1_000_000.5]
+    assert list(line.low[:2]) == [15_000.0, 50_000.0]
+    assert len(line.x) == 21
+    assert len(plot.csv().splitlines()) == 1 + 5 * 102
 
 
 def test_aggregates_that_are_equal_are_shown_once(tmp_path: Path) -> None:

@@ -194,5 +194,6 @@ def _shade(colour: str, place: int, count: int) -> str:
     hue, light, full = colorsys.rgb_to_hls(red, green, blue)
     span = (place + 1) // 2 / (count // 2 + 1)
     light = light + (0.85 - light) * span if place % 2 else light * (1 - 0.6 * span)
-    turned = colorsys.hls_to_rgb((hue + 0.03 * place) % 1, light, full * 0.85)
+    hue += 0.06 * place / count  # not as far as the colour of another agent
+    turned = colorsys.hls_to_rgb(hue % 1, light, full * 0.85)
     return "#" + "".join(f"{round(255 * part):02x}" for part in turned)

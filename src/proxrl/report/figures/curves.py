@@ -16,7 +16,7 @@ from proxrl.types import Array
 DISTANCE = "‖θ new − θ old‖"
 SYNC_PANELS = 4  # games, as the paper's Figure 4
 TRAINING_PANELS = 12  # games; the figure is part of the page
-CURVE_POINTS = 200  # of all learning curves of a game, which many points make hard to tell apart
+CURVE_POINTS = 120  # of all learning curves of a game, which many points make hard to tell apart
 
 
 def median_curve(study: StudyResults, baselines: tuple[Baseline, ...]) -> Plot | None:
