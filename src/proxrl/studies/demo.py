@@ -31,8 +31,7 @@ def run_demo(env: str, steps: int, seed: int, folder: Path) -> None:
     scale = replace(scale, seeds=(seed,), steps=steps, settings=settings)
     run_study(StudyOptions(study=study.name, folder=folder), study, scale)
     print(
-        "One seed and a small budget: either agent may score higher. In our own longer runs\n"
-        "on MinAtar no DQN Pro scored higher than DQN by more than chance would explain\n"
-        "(docs/evidence.md).\n"
+        "One seed and a small budget: either agent may score higher. In our own longer runs on\n"
+        "MinAtar no variant of DQN Pro scored significantly higher than DQN (docs/evidence.md).\n"
         "Train longer: proxrl train dqn-pro --env MinAtar/Asterix-v1"
     )
