@@ -26,6 +26,11 @@ OF_RESULTS = {  # the folders of a report on results/, and its figures by their 
     ("dopamine-check-extended",): {"dopamine-check-extended": "training_returns"},
     ("rules-tune",): {"rules-tune": "differences"},
     ("rules-laptop",): {"rules-laptop": "differences", "rules-laptop-curves": "learning_curves"},
+    ("rainbow-kappa-session",): {"rainbow-session": "learning_curves"},
+    **{  # the ablations
+        (f"{name}-session",): {f"{name}-session": "learning_curves"}
+        for name in ("period", "polyak", "anneal", "value-space", "larger-c")
+    },
 }
 
 
