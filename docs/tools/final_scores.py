@@ -12,6 +12,7 @@ which the criterion of docs/criteria.md, C, is based. Games without a scale are 
 import argparse
 import csv
 import math
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Sequence
@@ -86,6 +87,18 @@ def scaled_mean(runs: Sequence[Run]) -> str:
     return cell(statistics.fmean(mean for mean, _ in games), error, digits=2)
 
 
+def in_order(series: Sequence[str]) -> list[str]:
+    """Variants of an agent by the numbers in their names: period 500 before period 1,000."""
+    agents = list(dict.fromkeys(name.partition(" (")[0] for name in series))
+
+    def place(name: str) -> tuple[int, list[float]]:
+        agent, _, differs = name.partition(" (")
+        numbers = re.findall(r"\d+(?:\.\d+)?", differs.replace(",", ""))
+        return agents.index(agent), [float(number) for number in numbers]
+
+    return sorted(dict.fromkeys(series), key=place)
+
+
 def main(report: Path, of_games: bool, area: bool) -> None:
     runs = read(report, area)
     if of_games:
@@ -94,7 +107,7 @@ def main(report: Path, of_games: bool, area: bool) -> None:
         columns = [f"{game}, {seed}" for game, seed in sorted({run[1:3] for run in runs})]
     titles = ["whole curve" if area else "final score", *columns, "scaled mean ± standard error"]
     rows = []
-    for series in dict.fromkeys(run.series for run in runs):
+    for series in in_order([run.series for run in runs]):
         own = [run for run in runs if run.series == series]
         if of_games:
             scores = {

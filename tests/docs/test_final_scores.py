@@ -65,3 +65,11 @@ def test_the_error_of_a_mean_over_games(report: Path, capsys: pytest.CaptureFixt
 def test_a_folder_without_a_report(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="it is not a folder written by `proxrl report`"):
         final_scores.main(tmp_path, of_games=False, area=False)
+
+
+def test_variants_are_in_the_order_of_their_numbers() -> None:
+    mixed = ["DQN (period 1,500)", "DQN (period 248)", "DQN Pro (c 2)", "DQN", "DQN Pro (c 0.5)"]
+    assert final_scores.in_order([*mixed, "DQN"]) == [
+        *("DQN", "DQN (period 248)", "DQN (period 1,500)"),
+        *("DQN Pro (c 0.5)", "DQN Pro (c 2)"),
+    ]
