@@ -37,6 +37,8 @@ def seconds(checkout: Path, steps: int, folder: str) -> float:
 
 
 def main(other: Path, rounds: int, steps: int) -> None:
+    if not (other / "src" / "proxrl").is_dir():
+        raise SystemExit(f"{other} is not a checkout of proxrl: it has no src/proxrl")
     ratios = []
     for number in range(rounds):
         with tempfile.TemporaryDirectory() as folder:

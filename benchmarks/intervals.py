@@ -28,7 +28,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import ndtr, ndtri
 
-from benchmarks.command_line import parser
+from benchmarks.command_line import count, parser
 from proxrl.report import intervals, permutation, statistics
 from proxrl.report.intervals import LEVEL
 from proxrl.report.statistics import Resampled, resample, whole
@@ -333,17 +333,19 @@ def main(options: argparse.Namespace) -> None:
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     accepted = parser(__file__, __doc__)
-    accepted.add_argument("--studies", type=int, default=400, help="simulated studies in each row")
-    accepted.add_argument("--resamples", type=int, default=400)
-    accepted.add_argument("--permutations", type=int, default=199)
+    accepted.add_argument(
+        "--studies", type=count, default=400, help="simulated studies in each row"
+    )
+    accepted.add_argument("--resamples", type=count, default=400)
+    accepted.add_argument("--permutations", type=count, default=199)
     accepted.add_argument("--effect", type=float, default=0.0, help="0.3: the first is 30%% better")
     accepted.add_argument("--other-seeds", type=int, default=0, help="of the second agent")
     accepted.add_argument("--wider", type=float, default=1.0, help="the first's deviations")
     accepted.add_argument("--own-scale", action="store_true", help="divide by the second's mean")
     accepted.add_argument("--alternatives", action="store_true", help="BCa and others, too")
     accepted.add_argument("--scores", nargs="+", choices=list(SCORES), default=list(SCORES)[:3])
-    accepted.add_argument("--seeds", nargs="+", type=int, default=[3, 5, 10])
-    accepted.add_argument("--games", nargs="+", type=int, default=[2, 5, 26, 55])
+    accepted.add_argument("--seeds", nargs="+", type=count, default=[3, 5, 10])
+    accepted.add_argument("--games", nargs="+", type=count, default=[2, 5, 26, 55])
     return accepted.parse_args(argv)
 
 

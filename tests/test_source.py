@@ -31,5 +31,9 @@ def test_a_checkout_has_its_commit_and_says_if_the_package_was_edited(tmp_path: 
     (tmp_path / "notes.txt").touch()
     assert version() == f"{__version__}+g{commit}", "only the package matters"
     (package / "a.py").write_text("x = 1\n")
-    assert version() == f"{__version__}+g{commit}.dirty"
+    edited = version()
+    assert edited.startswith(f"{__version__}+g{commit}.dirty.")
+    assert version() == edited
+    (package / "a.py").write_text("x = 2\n")
+    assert version() != edited, "another edit is another version"
     source_version.cache_clear()

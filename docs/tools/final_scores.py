@@ -93,7 +93,7 @@ def in_order(series: Sequence[str]) -> list[str]:
 
     def place(name: str) -> tuple[int, list[float]]:
         agent, _, differs = name.partition(" (")
-        numbers = re.findall(r"\d+(?:\.\d+)?", differs.replace(",", ""))
+        numbers = re.findall(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?|\binf\b", differs.replace(",", ""))
         return agents.index(agent), [float(number) for number in numbers]
 
     return sorted(dict.fromkeys(series), key=place)

@@ -68,8 +68,8 @@ def test_a_folder_without_a_report(tmp_path: Path) -> None:
 
 
 def test_variants_are_in_the_order_of_their_numbers() -> None:
-    mixed = ["DQN (period 1,500)", "DQN (period 248)", "DQN Pro (c 2)", "DQN", "DQN Pro (c 0.5)"]
-    assert final_scores.in_order([*mixed, "DQN"]) == [
+    mixed = ["DQN (period 1,500)", "DQN (period 248)", "DQN Pro (c inf)", "DQN Pro (c 0.5)"]
+    assert final_scores.in_order([*mixed, "DQN", "DQN Pro (c 1e-05)", "DQN"]) == [
         *("DQN", "DQN (period 248)", "DQN (period 1,500)"),
-        *("DQN Pro (c 0.5)", "DQN Pro (c 2)"),
+        *("DQN Pro (c 1e-05)", "DQN Pro (c 0.5)", "DQN Pro (c inf)"),
     ]

@@ -102,6 +102,25 @@ def test_the_papers_colours() -> None:
     assert [hue(agent) for agent in agents] == ["blue", "red", "green", "yellow"]
 
 
+def test_shades_differ_from_each_other_and_from_the_paper() -> None:
+    """Their relative luminance leaves a contrast of at least 1.5 with white (WCAG 2.1)."""
+    from proxrl.report.series import COLOURS, _shade
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [
+            part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        ]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for on_paper, _ in COLOURS.values():
+        for count in range(1, 7):
+            shades = [_shade(on_paper, place, count) for place in range(count)]
+            assert shades[0] == on_paper
+            assert len(set(shades)) == count
+            assert all(1.05 / (luminance(shade) + 0.05) >= 1.5 for shade in shades)
+
+
 def test_an_agent_of_another_version_is_still_reported(tmp_path: Path) -> None:
     write(tmp_path, "dreamer", "CartPole-v1", 0, 1.0)
     assert names(tmp_path) == ["dreamer"]

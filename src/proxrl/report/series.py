@@ -187,13 +187,13 @@ def _order(value: Any) -> tuple[int, float, str]:
 
 
 def _shade(colour: str, place: int, count: int) -> str:
-    """The agent's colour for its main series, then lighter and darker shades of it."""
+    """The agent's colour for its main series, then darker and lighter shades of it."""
     if place == 0:
         return colour
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
     hue, light, full = colorsys.rgb_to_hls(red, green, blue)
     span = (place + 1) // 2 / (count // 2 + 1)
-    light = light + (0.85 - light) * span if place % 2 else light * (1 - 0.6 * span)
+    light = light * (1 - 0.6 * span) if place % 2 else light + (0.72 - light) * span
     hue += 0.06 * place / count  # not as far as the colour of another agent
     turned = colorsys.hls_to_rgb(hue % 1, light, full * 0.85)
     return "#" + "".join(f"{round(255 * part):02x}" for part in turned)

@@ -2,7 +2,8 @@
 
 A run is a function of its config and of the code that made it, so one with the same config, made by
 the same version of proxrl (in a git checkout: the same commit), is copied from a study folder next
-to this one instead of being run again. `distance` after `main` then costs nothing.
+to this one instead of being run again. `distance` after `main` then costs nothing. What else may
+change bits, such as the CPU model or the version of torch, is in machine.jsonl of both.
 """
 
 import contextlib
