@@ -114,7 +114,7 @@ def verdict(claim: Claim, found: Mapping[Pair, Row]) -> str:
         some = [found[pair].value > 0.5 and one_of[pair] <= LEVEL for pair in claim.one_of]
         if all(holds(claim.all_of)) and (any(some) or not claim.one_of):
             return "as in the paper"
-    return "cannot be told"
+    return "inconclusive"
 
 
 def main(claim: Claim, report: Path) -> None:

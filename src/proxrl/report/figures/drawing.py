@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DASHES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
 INK, MUTED, RULE, PAPER = "#1a202c", "#5a6475", "#e2e6ec", "#ffffff"
+FEW_POINTS = 3  # of a curve, that are marked: a line between two points hides where they are
 GAIN_WIDTH = 0.1  # gains below 10% are drawn nearly to scale, those above on a log axis
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "http://www.w3.org/1999/xlink"
@@ -145,7 +146,8 @@ def _panel(ax: "Axes", plot: Plot, panel: Panel, small: bool) -> None:
                 errors = [line.y - line.low, line.high - line.y]
             ax.errorbar(line.x, line.y, errors, marker="o", capsize=3, linewidth=width, **style)
             continue
-        style["marker"] = "o" if np.isfinite(line.y).sum() == 1 else ""
+        seen = np.isfinite(line.y) & (line.x <= plot.options.get("x_max", np.inf))
+        style |= {"marker": "o", "markersize": 4} if seen.sum() <= FEW_POINTS else {}
         ax.plot(line.x, line.y, linewidth=width, linestyle=DASHES[line.dash], **style)
         if line.low is not None and line.high is not None and np.isfinite(line.low).any():
             ax.fill_between(line.x, line.low, line.high, color=line.colour, alpha=0.18, linewidth=0)
