@@ -12,7 +12,7 @@ from proxrl.errors import UserError
 from proxrl.report.baselines import load
 from proxrl.report.figures import all_figures
 from proxrl.report.figures.curves import median_curve
-from proxrl.report.figures.drawing import _short, gain_limits, gain_ticks
+from proxrl.report.figures.drawing import _short, gain_limits, gain_ticks, step_to
 from proxrl.report.findings import examine
 from proxrl.report.runs import read_runs
 from proxrl.report.series import group
@@ -392,6 +392,13 @@ def test_the_axis_of_gains_fits_the_gains() -> None:
     assert gain_ticks(values) == [-0.5, -0.1, 0.0, 0.1, 0.5]
     assert gain_ticks(np.array([0.01, 60.0])) == [0.0, 0.2, 1.0, 5.0, 20.0]
     assert gain_ticks(np.array([0.012, 0.02])) == [0.0, 0.005, 0.01, 0.02]
+
+
+def test_ticks_lead_to_the_end_of_the_axis() -> None:
+    assert step_to(500_000, 4) == 250_000
+    assert step_to(1_000_000, 4) == 250_000
+    assert step_to(500_000, 6) == 100_000
+    assert step_to(120e6, 4) is None  # 30, 40 or 60 million
 
 
 def test_nothing_finished_says_where_to_compare(tmp_path: Path) -> None:

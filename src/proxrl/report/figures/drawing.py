@@ -159,7 +159,10 @@ def _panel(ax: "Axes", plot: Plot, panel: Panel, small: bool) -> None:
         ax.minorticks_off()
     else:
         ax.set_xlim(0 if panel.lines and panel.lines[0].x[0] >= 0 else None)
-        _ticks(ax, "x", 6 if len(plot.panels) == 1 else 4, quarters=True)
+        most = 6 if len(plot.panels) == 1 else 4
+        _ticks(ax, "x", most, quarters=True)
+        if "x_max" in plot.options and (step := step_to(plot.options["x_max"], most)):
+            ax.set_xticks(np.arange(0.0, plot.options["x_max"] + step / 2, step))
     _ticks(ax, "y", 4 if small else 6)
     if "x_max" in plot.options:
         ax.set_xlim(0, 1.01 * plot.options["x_max"])
@@ -366,6 +369,15 @@ def _ticks(ax: "Axes", which: str, most: int, quarters: bool = False) -> None:
     steps = [1, 2, 2.5, 5, 10] if quarters else [1, 2, 5, 10]
     axis.set_major_locator(MaxNLocator(nbins=most, steps=steps))
     axis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
+
+
+def step_to(end: float, most: int) -> float | None:
+    """1, 2, 2.5 or 5 times a power of ten that leads from 0 to the end in at most so many steps."""
+    for steps in range(most, 1, -1):
+        step = end / steps
+        if f"{step:.3e}".partition("e")[0] in ("1.000", "2.000", "2.500", "5.000"):
+            return step
+    return None
 
 
 def _short(value: float) -> str:
