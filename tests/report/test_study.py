@@ -399,6 +399,8 @@ def test_ticks_lead_to_the_end_of_the_axis() -> None:
     assert step_to(1_000_000, 4) == 250_000
     assert step_to(500_000, 6) == 100_000
     assert step_to(120e6, 4) is None  # 30, 40 or 60 million
+    assert step_to(999_936, 4) is None
+    assert step_to(0, 4) is None
 
 
 def test_nothing_finished_says_where_to_compare(tmp_path: Path) -> None:

@@ -375,7 +375,7 @@ def step_to(end: float, most: int) -> float | None:
     """1, 2, 2.5 or 5 times a power of ten that leads from 0 to the end in at most so many steps."""
     for steps in range(most, 1, -1):
         step = end / steps
-        if f"{step:.3e}".partition("e")[0] in ("1.000", "2.000", "2.500", "5.000"):
+        if f"{step:.9e}".partition("e")[0].rstrip("0") in ("1.", "2.", "2.5", "5."):
             return step
     return None
 
