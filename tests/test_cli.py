@@ -223,6 +223,28 @@ def test_help_needs_no_torch(tmp_path: Path) -> None:
         assert setting in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, {"GOMP_SPINCOUNT": str(cli.SPINS)}),
+        ({"GOMP_SPINCOUNT": "5"}, {"GOMP_SPINCOUNT": "5"}),
+        ({"OMP_WAIT_POLICY": "active"}, {"OMP_WAIT_POLICY": "active"}),
+    ],
+)
+def test_waiting_threads_sleep_early_unless_the_user_decides_otherwise(
+    given: dict[str, str], expected: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that the deletion is undone
+        monkeypatch.delenv(name)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    cli.main(["--help"])
+    assert {name: os.environ[name] for name in os.environ if "SPIN" in name or "WAIT" in name} == (
+        expected
+    )
+
+
 def test_train_resume_and_extend_with_a_custom_module(tmp_path: Path) -> None:
     """An environment and a network in the user's folder."""
     (tmp_path / "my_lab.py").write_text(

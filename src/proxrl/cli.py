@@ -6,6 +6,7 @@ be checked without running it: `parse(["plan", "--theory"])`.
 
 import io
 import math
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -23,6 +24,7 @@ from proxrl.extras import explain, require
 Work = Callable[[], None]
 NUMBER = re.compile(r"[+-]?[0-9][0-9_]*(\.[0-9_]*)?([eE][+-]?[0-9]+)?")
 MOST_DIGITS = 40  # characters of a number
+SPINS = 10_000  # rounds that a thread waits for the others before it sleeps
 LONGEST_WORD = 250  # characters: longer ones are shortened in error messages
 
 
@@ -145,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for terminals without Unicode
+    limit_spinning()
     try:
         parse(arguments)()
     except UserError as error:
@@ -168,6 +171,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 # ----------------------------------------------------------------------------------------- details
+
+
+def limit_spinning() -> None:
+    """Let threads that wait for one another sleep early, unless the user decides otherwise.
+
+    By default libgomp, which torch uses, spins for 300,000 rounds. While other processes keep the
+    cores busy, a waiting thread then takes the core that the others need: at times a run of two
+    threads became ten times slower (docs/results.md). Results do not depend on it. libgomp reads it
+    when torch is imported; processes of a study inherit it.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = str(SPINS)
 
 
 def parse(arguments: list[str]) -> Work:
