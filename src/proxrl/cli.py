@@ -1,4 +1,5 @@
-"""The command line: parsing and printing only. torch is imported only by commands that need it.
+"""The command line: parsing, printing, and what must be set before torch is imported, which only
+commands that need it do.
 
 A command parses its arguments and returns a function that does the work, so that a command line can
 be checked without running it: `parse(["plan", "--theory"])`.
@@ -179,7 +180,7 @@ def limit_spinning() -> None:
     By default libgomp, which torch uses, spins for 300,000 rounds. While other processes keep the
     cores busy, a waiting thread then takes the core that the others need: at times a run of two
     threads became ten times slower (docs/results.md). Results do not depend on it. libgomp reads it
-    when torch is imported; processes of a study inherit it.
+    when torch is imported; processes of a study on this machine inherit it.
     """
     if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = str(SPINS)
